@@ -37,7 +37,7 @@ from lora_bridge._checks import finite
 from lora_bridge.bank import AdapterBank
 from lora_bridge.failures import writing_explained
 
-__all__ = ["load_adapter", "save_adapter"]
+__all__ = ["load_adapter", "save_adapter", "targets_of"]
 
 #: Parts of PEFT's configuration that make an adapter something else than B A in each target.
 _UNSUPPORTED = (
@@ -189,6 +189,19 @@ def load_adapter(
         raise InputError(f"adapter in {path} must have at most rank {rank}; found {most}")
     joined: Tensor = bank.modules.join(_padded(pairs, rank or most))
     return joined.to(bank.device)
+
+
+def targets_of(folder: Path | str) -> tuple[str, ...]:
+    """The modules that a PEFT adapter adapts, for the bank that loads it.
+
+    Raises:
+        InputError: no adapter there; one whose modules are named by a pattern.
+    """
+    path = path_of("folder", folder)
+    modules = _config(path).get("target_modules")
+    if not isinstance(modules, list) or not modules:
+        raise InputError(f"adapter in {path} must name its modules in a list; found {modules!r}")
+    return tuple(sorted(map(str, modules)))
 
 
 def _heads(model: nn.Module) -> dict[str, nn.Module]:

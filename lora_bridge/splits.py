@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from linsys.validate import (
     check_number,
     shown,
 )
-
-if TYPE_CHECKING:
-    from lora_bridge.data import Pair
 
 __all__ = ["by_key", "dirichlet", "evenly", "hold_out", "users_by"]
 
@@ -49,8 +46,8 @@ def by_key(items: Sequence[_Item], key: Callable[[_Item], str]) -> dict[str, lis
         raise InputError(f"what key gives must have an order; found {shown([*groups])}") from None
 
 
-def users_by(rule: str) -> Callable[[Pair], str]:
-    """Whose preference a pair is, for pairs that do not say.
+def users_by(rule: str) -> Callable[[Any], str]:
+    """Whose preference a :class:`lora_bridge.data.Pair` is, for pairs that do not say.
 
     Args:
         rule: "domain" (everybody in a domain is one user), "longer" (one user for the pairs whose
@@ -78,10 +75,10 @@ def users_by(rule: str) -> Callable[[Pair], str]:
     return lambda pair: f"user {_digest(pair.prompt) % int(count)}"
 
 
-def _domain(pair: Pair) -> str:
+def _domain(pair: Any) -> str:
     if not pair.domain:
         raise InputError("`users` must not be domain where a pair has none; found such a pair")
-    return pair.domain
+    return str(pair.domain)
 
 
 def _digest(text: str) -> int:

@@ -186,6 +186,42 @@ def model(
         print(fetched(name))
 
 
+@app.command()
+def score(
+    data: Annotated[Path, typer.Argument(metavar="FILE", help="Questions with choices.")],
+    model: Model = None,
+    limit: Annotated[
+        int | None, typer.Option(help="So many questions at most.", show_default="all")
+    ] = None,
+    adapter: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="A PEFT adapter.", show_default="none")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say how many questions a model answers, as lm-evaluation-harness scores them."""
+    from linsys.validate import check_integer
+    from ratecheck._report import terminal
+
+    if limit is not None:
+        check_integer("limit", limit, low=1)
+    _begin_with_models()
+    from lora_bridge.scoring import score_file
+
+    scores = score_file(data, model, limit, adapter)
+    if as_json:
+        print(terminal.dump([score.to_dict() for score in scores]))
+    else:
+        headers = ("domain", "log-likelihood", "accuracy", "95 % interval", "questions")
+        cells = [
+            (
+                *(one.domain, one.divided_by, f"{one.value:.3f}"),
+                *("[{:.3f}, {:.3f}]".format(*one.interval), str(one.questions)),
+            )
+            for one in scores
+        ]
+        terminal.console().print(terminal.tabulate(headers, cells))
+
+
 def _begin_with_models() -> None:
     """Import the side of language models, and have it say what takes a while."""
     from linsys import InputError

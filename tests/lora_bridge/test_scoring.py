@@ -1,0 +1,155 @@
+"""Questions scored by the log-likelihoods of their choices."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from linsys import InputError
+from lora_bridge.bank import AdapterBank
+from lora_bridge.data import Example
+from lora_bridge.models import load_model
+from lora_bridge.peft_io import save_adapter, targets_of
+from lora_bridge.scoring import Accuracy, score_choices, score_file
+from ratecheck._commands.app import main
+
+TEXTS = ("because it is late", "no", "the value of an item")
+
+
+def _questions(count: int) -> list[Example]:
+    names = tuple(f"answer{i + 1}" for i in range(len(TEXTS)))
+    return [
+        Example("?", names[i % 3], names, "d", question=f"Why {'so ' * (i % 4)}{i}?", texts=TEXTS)
+        for i in range(count)
+    ]
+
+
+def _alone(loaded: Any, example: Example) -> list[float]:
+    """The log-likelihoods of the choices, one sequence at a time by the model alone."""
+    sums = []
+    for text in example.texts:
+        prompt = f"Question: {example.question}\nAnswer:"
+        before = loaded.tokenizer(prompt)["input_ids"]
+        ids = torch.tensor([loaded.tokenizer(f"{prompt} {text}")["input_ids"]])
+        with torch.no_grad():
+            logits = loaded.model(input_ids=ids).logits[0].log_softmax(-1)
+        own = range(len(before), ids.shape[1])
+        sums.append(sum(float(logits[t - 1, ids[0, t]]) for t in own))
+    return sums
+
+
+def test_accuracies_are_those_of_single_sequences(model_folder: Path) -> None:
+    loaded, examples = load_model(model_folder), _questions(12)
+    bank = AdapterBank(loaded.model, ["q_proj"])
+    sums = np.array([_alone(loaded, example) for example in examples])
+    characters = np.array([len(text) for text in TEXTS])
+    tokens = np.array([len(loaded.tokenizer(f" {text}")["input_ids"]) for text in TEXTS])
+    right = np.arange(12) % 3
+    expected = [int((v.argmax(1) == right).sum()) for v in (sums, sums / characters, sums / tokens)]
+    scores = score_choices(bank, loaded.tokenizer, examples)
+    assert [score.divided_by for score in scores] == ["nothing", "characters", "tokens"]
+    assert [score.right for score in scores] == expected
+    assert {score.questions for score in scores} == {12}
+    # the shortest choice is the likeliest as a sum, which a division by lengths changes
+    moved = [replace(example, target="answer2") for example in examples]
+    chosen = [int((v.argmax(1) == 1).sum()) for v in (sums, sums / characters, sums / tokens)]
+    assert chosen[0] != chosen[1]
+    assert [s.right for s in score_choices(bank, loaded.tokenizer, moved)] == chosen
+
+
+def test_wilsons_interval_holds_what_it_should() -> None:
+    for right in range(21):
+        low, high = Accuracy(right, 20).interval
+        assert low + 1e-15 >= 0
+        assert high <= 1 + 1e-15
+        for p, side in ((low, 1), (high, -1)):  # its ends are where the test by a normal decides
+            p = min(max(p, 1e-300), 1 - 1e-15)
+            z = (right / 20 - p) / np.sqrt(p * (1 - p) / 20)
+            assert z == pytest.approx(side * 1.959964, rel=1e-5) or right in (0, 20)
+
+
+def test_the_command_scores_a_model_and_its_adapter(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, model_folder: Path
+) -> None:
+    loaded = load_model(model_folder)
+    bank = AdapterBank(loaded.model, ["q_proj", "down_proj"])
+    generator = torch.Generator().manual_seed(0)
+    save_adapter(tmp_path / "adapter", bank, torch.randn(2, bank.width, generator=generator))
+    assert [name.rpartition(".")[2] for name in targets_of(tmp_path / "adapter")] == [
+        "down_proj",
+        "q_proj",
+    ]
+    records = [
+        {"goal": f"Do {i}.", "sol1": "now", "sol2": "at a later time", "label": i % 2}
+        for i in range(8)
+    ]
+    file = tmp_path / "piqa_test.jsonl"
+    file.write_text("\n".join(map(json.dumps, records)))
+
+    def called(*more: object) -> Any:
+        words = ["score", file, "--model", model_folder, "--json", "--limit", 6, *more]
+        with pytest.raises(SystemExit) as left:
+            main([str(word) for word in words])
+        assert not left.value.code
+        return json.loads(capsys.readouterr().out)
+
+    plain = called()
+    assert [(row["domain"], row["questions"]) for row in plain] == [("piqa", 6)] * 3
+    assert plain == [score.to_dict() for score in score_file(file, model_folder, 6)]
+    adapted = called("--adapter", tmp_path / "adapter")
+    assert adapted == [
+        score.to_dict() for score in score_file(file, model_folder, 6, tmp_path / "adapter")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"texts": ()}, "question 0 must have choices that are known in full; found 0"),
+        ({"question": "so " * 4000}, "must have at most the model's .* tokens; found"),
+    ],
+)
+def test_bad_questions_are_one_line(
+    change: dict[str, Any], message: str, model_folder: Path
+) -> None:
+    loaded = load_model(model_folder)
+    bank = AdapterBank(loaded.model, ["q_proj"])
+    [example] = _questions(1)
+    with pytest.raises(InputError, match=message):
+        score_choices(bank, loaded.tokenizer, [replace(example, **change)])
+    with pytest.raises(InputError, match="at least one question; found none"):
+        score_choices(bank, loaded.tokenizer, [])
+
+
+@pytest.mark.slow
+def test_a_pretrained_model_answers_above_chance(tmp_path: Path) -> None:
+    """Ten questions that a model of 135 M weights knows; by chance seven or more once in 3,000."""
+    from lora_bridge.pretrained import fetched
+
+    asked = [
+        ("The capital of France is called", "Paris", ("Oslo", "Lima", "Cairo")),
+        ("The sun rises in the", "east", ("soup", "letter", "corner")),
+        ("Water turns into ice when it is", "cold", ("loud", "rich", "late")),
+        ("A cat is a kind of", "animal", ("number", "river", "color")),
+        ("You read a", "book", ("cloud", "spoon", "shoe")),
+        ("Fish live in", "water", ("books", "fire", "songs")),
+        ("Bread is made from", "flour", ("steel", "glass", "noise")),
+        ("The opposite of hot is", "cold", ("seven", "table", "green")),
+        ("People see with their", "eyes", ("shoes", "knees", "cars")),
+        ("A week has seven", "days", ("wheels", "legs", "moons")),
+    ]
+    examples = []
+    for i, (question, right, others) in enumerate(asked):
+        texts = [*others]
+        texts.insert(i % 4, right)
+        names = tuple(f"answer{j + 1}" for j in range(4))
+        examples.append(Example("?", names[i % 4], names, question=question, texts=tuple(texts)))
+    loaded = load_model(fetched("smollm2"))
+    bank = AdapterBank(loaded.model, ["q_proj"])
+    assert score_choices(bank, loaded.tokenizer, examples)[0].right >= 7
