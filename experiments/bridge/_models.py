@@ -79,6 +79,11 @@ class ModelConfig(ScaledConfig):
         None,
         doc="a file of the user's, for questions also a folder of files; None: generated words.",
     )
+    prompt: str = rc.param(
+        "auto",
+        doc="form of the prompts: chat (the model's chat template), plain, a Jinja template that "
+        "reads prompt or messages, or auto: the model's own, if it has one.",
+    )
     hidden: int = rc.param(32, low=1, doc="width of the built-in model.")
     targets: tuple[str, ...] = rc.param(
         ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj"),

@@ -7,7 +7,7 @@ the draws of its experiments, and keeps those that were asked for last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -61,6 +61,7 @@ class Setup:
             config.data,
             (config.hidden, *self.sizes),
             self.task,
+            getattr(config, "prompt", "auto"),
             dtype=torch.float32 if half and self.autocast else getattr(torch, config.dtype),
             device=config.device,
             attention=self.attention,
@@ -100,8 +101,12 @@ class Setup:
         return (generated if data is None else data.name) + said(*samples)
 
     def described(self, generated: str, *samples: Encoded) -> str:
-        """The names of model and data."""
-        return f"model {self.loaded.name}, data: {self.source(generated, *samples)}"
+        """The names of model and data, and the form of prompts that are not plain."""
+        from lora_bridge.templates import style_of
+
+        style = style_of(self.loaded.tokenizer)
+        form = "" if style == "plain" else f", prompts: {style}"
+        return f"model {self.loaded.name}{form}, data: {self.source(generated, *samples)}"
 
 
 def divided(samples: Mapping[str, Any], counts: Iterable[int]) -> list[dict[str, Any]]:
@@ -114,10 +119,18 @@ def divided(samples: Mapping[str, Any], counts: Iterable[int]) -> list[dict[str,
 
 @lru_cache(maxsize=1)
 def _load(
-    model: Path | None, data: Path | None, sizes: tuple[int, ...], task: str, **options: Any
+    model: Path | None,
+    data: Path | None,
+    sizes: tuple[int, ...],
+    task: str,
+    prompt: str,
+    **options: Any,
 ) -> Loaded:
     from lora_bridge.built_in import BuiltIn, built_in
     from lora_bridge.models import load_model
     from lora_bridge.prompts import prompt_texts
+    from lora_bridge.templates import with_prompt
 
-    return load_model(model or built_in(prompt_texts(data), BuiltIn(*sizes)), task, **options)
+    place = model or built_in(prompt_texts(data), BuiltIn(*sizes))
+    loaded = load_model(place, task, **options)
+    return replace(loaded, tokenizer=with_prompt(loaded.tokenizer, prompt))

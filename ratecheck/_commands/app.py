@@ -35,6 +35,7 @@ from ratecheck._commands.arguments import (
     Out,
     PlanOnly,
     Profile,
+    Prompt,
     Quick,
     Redraw,
     Replay,
@@ -128,6 +129,7 @@ def bridge(
     model: Model = None,
     data: Data = None,
     profile: ModelProfile = "quick",
+    prompt: Prompt = None,
     plan: PlanOnly = False,
     budget: Budget = None,
     seed: Seed = None,
@@ -154,8 +156,12 @@ def bridge(
         from lora_bridge.pretrained import located
 
         model = located(model)
-    paths = [f"{key}={path}" for key, path in (("model", model), ("data", data)) if path]
-    overrides = (*paths, *(settings or ()))
+    if prompt is not None:
+        from lora_bridge.templates import template_of
+
+        prompt = template_of(prompt)
+    given = {"model": model, "data": data, "prompt": prompt}
+    overrides = (*(f"{k}={v}" for k, v in given.items() if v), *(settings or ()))
     job = runs.job(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )

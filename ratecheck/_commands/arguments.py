@@ -89,6 +89,14 @@ Budget = Annotated[
         show_default="as long as it takes",
     ),
 ]
+Prompt = Annotated[
+    str | None,
+    typer.Option(
+        metavar="chat|plain|FILE",
+        help="Form of the prompts: the model's chat template, none, or a template of Jinja.",
+        show_default="the model's own",
+    ),
+]
 Claims = Annotated[
     list[str] | None,
     typer.Argument(

@@ -326,3 +326,19 @@ def test_bad_arms_are_named() -> None:
     ):
         with pytest.raises(InputError, match=message):
             BudgetConfig(**options)
+
+
+@pytest.mark.slow
+def test_prompts_have_the_form_that_is_asked_for(model_folder: Path) -> None:
+    config = replace(SMALL[fslora_table], model=model_folder)
+    framed = DeviceSetup(replace(config, prompt="Q: {{ prompt }} A:"))
+    plain = DeviceSetup(config)
+    assert ", prompts: template " in framed.draw("test", 0).name
+    assert ", prompts: " not in plain.draw("test", 0).name
+    lengths = [
+        int(setup.draw("test", 0).oracle.task.shards[0]["attention_mask"].sum())
+        for setup in (framed, plain)
+    ]
+    assert lengths[0] > lengths[1]
+    with pytest.raises(InputError, match="`prompt` must be plain, auto or a template's file"):
+        _ = DeviceSetup(replace(config, prompt="chat")).loaded

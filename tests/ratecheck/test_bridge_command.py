@@ -72,3 +72,22 @@ def test_experiments_on_models_are_listed_without_torch() -> None:
 def test_synthetic_experiments_are_not_mixed_with_those_on_models() -> None:
     assert not set(registry.names()) & set(registry.on_models())
     assert "bridge" not in registry.with_experiments()
+
+
+def test_the_form_of_prompts_is_a_setting(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    seen: list[Any] = []
+    monkeypatch.setattr(registry, "on_models", lambda: ["bridge/x"])
+    monkeypatch.setattr(
+        "ratecheck._commands.app._run", lambda job, *rest, **named: seen.append(job.overrides)
+    )
+    file = tmp_path / "form.jinja"
+    file.write_text("Q: {{ prompt }}\nA:")
+    for form in ("chat", file):
+        assert _call(capsys, "bridge", "x", "--prompt", form, "--out", tmp_path)[0] == 0
+    assert seen == [("prompt=chat",), ("prompt=Q: {{ prompt }}\nA:",)]
+    code, out, err = _call(capsys, "bridge", "x", "--prompt", tmp_path / "none", "--out", tmp_path)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "`prompt` must be auto, chat, plain or the file of a template; found" in err

@@ -43,6 +43,11 @@ class OODConfig(ScaledConfig):
     data: Path | None = rc.param(
         None, doc="a file of questions or pairs with domains; None: generated ones."
     )
+    prompt: str = rc.param(
+        "auto",
+        doc="form of the prompts: chat (the model's chat template), plain, a Jinja template that "
+        "reads prompt or messages, or auto: the model's own, if it has one.",
+    )
     hidden: int = rc.param(32, low=1, doc="width of the built-in model.")
     targets: tuple[str, ...] = rc.param(
         ("o_proj", "down_proj", "lm_head"), doc="adapted modules of the policy."

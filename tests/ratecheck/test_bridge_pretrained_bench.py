@@ -1,0 +1,31 @@
+"""The peer of the benchmark on a pretrained model computes what the bank does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from experiments.benchmarks import bridge_pretrained as bench
+from lora_bridge.models import load_model
+
+# of PEFT's own making: it asks transformers by a name that is to change
+pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+
+
+@pytest.mark.parametrize("make", [bench.questions, bench.pairs])
+def test_peft_has_the_same_gradients_and_rounds(make: object, model_folder: Path) -> None:
+    loaded = load_model(model_folder)
+    samples = make(bench.CLIENTS * 2)  # type: ignore[operator]
+    clients = bench.Clients(loaded.model, loaded.tokenizer, samples)
+    mine, moved = clients.gradients(), clients.round()
+    gradients, round_ = clients.switching()
+    theirs = gradients()
+    assert theirs.norm() > 1e-4
+    assert (mine - theirs).norm() <= 1e-4 * theirs.norm()
+    assert (moved - round_()).norm() <= 1e-2 * moved.norm()
+    torch.testing.assert_close(gradients(), theirs)  # a round leaves the peer as it was
+    clients.batch["target_mask"][:, 0] = 0  # other samples
+    clients.batch["target_mask"][:, 0, ..., 1] = 1
+    assert (gradients() - theirs).norm() > 1e-2 * theirs.norm()
