@@ -164,10 +164,12 @@ class Clients:
         row, place = torch.nonzero(target[:, 1:], as_tuple=True)
         logits = causal.lm_head(hidden[row, place])
         losses = cross_entropy(logits, ids[row, place + 1], reduction="none")
-        sums = losses.new_zeros(len(ids)).index_add(0, row, losses)
+        sums = losses.new_zeros(len(ids)).index_add(0, row, -losses)  # log-likelihoods
         if self.compared:
-            return -logsigmoid(sums[1::2] - sums[0::2]).mean()
-        return (sums / target[:, 1:].sum(1)).mean()
+            each: Tensor = -logsigmoid(sums[0::2] - sums[1::2])
+        else:
+            each = sums / -target[:, 1:].sum(1)
+        return each.mean()
 
     def _peft(self) -> Any:
         from peft import LoraConfig, get_peft_model
