@@ -32,9 +32,10 @@ def run(file: Path, out: Path, command: str = "run") -> subprocess.CompletedProc
 
 def run_pytest(folder: Path) -> subprocess.CompletedProcess[str]:
     """As in a project of its own that is strict about markers."""
-    options = ("-q", "--strict-markers", "--rootdir", str(folder), "-p", "no:cacheprovider")
+    (folder / "pytest.ini").write_text("[pytest]\n")  # not that of a folder above
+    options = ("-q", "--strict-markers", "-p", "no:cacheprovider")
     return subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-c", os.devnull],
+        [sys.executable, "-m", "pytest", *options],
         capture_output=True,
         text=True,
         check=False,

@@ -181,13 +181,14 @@ def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_c
         assert done.stdout.startswith(line + str(folder / "experiments"))
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", int(init))
     (folder / "tests" / "test_mine.py").write_text(TEST)
+    (folder / "pytest.ini").write_text("[pytest]\n")  # not that of a folder above
     script = ours.script.with_name("pytest")
     script.write_text("import pytest\nraise SystemExit(pytest.main())")
     # pytest itself puts the folder above packages on the path, of other files their own folder
     found = [] if init else ["-o", f"pythonpath={folder}"]
     for command in ([script, *found], ["-m", "pytest"]):
         done = subprocess.run(
-            [ours.python, *command, "-q", "-p", "no:cacheprovider", "-c", os.devnull, "tests"],
+            [ours.python, *command, "-q", "-p", "no:cacheprovider", "tests"],
             capture_output=True,
             text=True,
             check=False,
