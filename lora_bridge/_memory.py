@@ -16,10 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["estimated_bytes", "free_bytes", "kept_bytes", "recomputed"]
+__all__ = ["estimated_bytes", "free_memory", "kept_bytes", "recomputed"]
 
-#: Assumed where the system does not say.
-_UNKNOWN = 4 << 30
 #: Numbers that a layer keeps of a token, in widths: as many as GPT-2's, a third more than Llama's.
 _WIDTHS = 25
 
@@ -80,15 +78,17 @@ def estimated_bytes(model: Any, length: int, checkpointed: bool) -> int | None:
     return int(numbers * next(model.parameters()).element_size())
 
 
-def free_bytes(device: torch.device) -> int:
-    """Bytes that this process may still take: of the card, or of the system and its limits."""
+def free_memory(device: torch.device | str = "cpu") -> int | None:
+    """Bytes that this process may still take: of the card, or of the system and its limits.
+
+    None where neither says.
+    """
+    device = torch.device(device)
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + unused
-    free = [_UNKNOWN]
     found = re.search(r"MemAvailable:\s*(\d+) kB", _text("/proc/meminfo"))
-    if found:
-        free = [int(found[1]) << 10]
+    free = [int(found[1]) << 10] if found else []
     groups = Path("/sys/fs/cgroup")  # of version 2, then of version 1
     for limit, used in (
         ("memory.max", "memory.current"),
@@ -97,7 +97,7 @@ def free_bytes(device: torch.device) -> int:
         most, now = _text(groups / limit).strip(), _text(groups / used).strip()
         if most.isdecimal() and now.isdecimal():
             free.append(int(most) - int(now))
-    return max(0, min(free))
+    return max(0, min(free)) if free else None
 
 
 def _text(path: Path | str) -> str:

@@ -69,12 +69,14 @@ from lora_bridge._head import (
     target_places,
 )
 from lora_bridge._hook import Adapter
-from lora_bridge._memory import estimated_bytes, free_bytes, kept_bytes, recomputed
+from lora_bridge._memory import estimated_bytes, free_memory, kept_bytes, recomputed
 from lora_bridge._sharing import Layout, can_share, layout_of, shared
 from lora_bridge.targets import find_targets, shape_of
 
 __all__ = ["INPUTS", "AdapterBank", "Batch", "Loss"]
 
+#: Bytes of memory that are assumed to be free where nobody says.
+_ASSUMED = 4 << 30
 #: Numbers of a pass's hidden states, tokens x width, that a processor's caches hold.
 _CACHED = 1 << 18
 #: Ends of the names of models whose output is one per sequence.
@@ -362,7 +364,7 @@ class AdapterBank:
             return max(1, self.memory // self._bytes_of_one_client(X, batch, function, scale))
         if self.chunk is not None or (need := self._estimated(batch)) is None:
             return self.chunk or N
-        clients = free_bytes(self.device) // 2 // need
+        clients = self._taken() // need
         if self.device.type == "cpu":
             width = int(self._config.hidden_size)
             clients = min(clients, _CACHED * N // (batch["input_ids"].numel() * width))
@@ -383,7 +385,12 @@ class AdapterBank:
         if self.chunk is not None or self.memory is not None or self.engine != "bank":
             return b
         need = self._estimated(batch)
-        return b if need is None else max(1, min(b, b * (free_bytes(self.device) // 2) // need))
+        return b if need is None else max(1, min(b, b * self._taken() // need))
+
+    def _taken(self) -> int:
+        """Bytes that passes may keep where nobody says how many: half of what is free."""
+        free = free_memory(self.device)
+        return (_ASSUMED if free is None else free) // 2
 
     def _by_autograd(
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor

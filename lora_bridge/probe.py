@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ import torch
 from torch import nn
 
 from linsys.validate import check_number
+from lora_bridge._memory import free_memory
 from lora_bridge.runs import Watch, watched
 
 __all__ = ["Cost", "Probe", "free_memory", "probed"]
@@ -197,18 +197,6 @@ def probed(compute: Callable[[], Any], seconds: float = 60.0) -> Cost:
                 raise
             complete = False
     return probe.cost(complete)
-
-
-def free_memory(device: str = "cpu") -> int | None:
-    """Bytes that a computation on a device may still take, or None where nobody says."""
-    if device.startswith("cuda"):
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    kilobytes = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(kilobytes[0]) * 1024 if kilobytes else None
 
 
 def _means(runs: list[_Steps]) -> tuple[float, float]:
