@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import safe_open
 
 from linsys.validate import (
     InputError,
@@ -37,6 +40,9 @@ _CLASSES = {
     "classifier": "AutoModelForSequenceClassification",
     "reward": "AutoModelForSequenceClassification",
 }
+#: Keys of a config.json that say how many modules of a kind there are, and how many there may be
+#: where the weights are in few tensors.
+_REPEATED, _FEW = re.compile("layer|block|expert|depth|stage"), 1024
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,8 @@ def load_model(
 
     Raises:
         InputError: a dtype that is not of floating point; a folder that is missing, incomplete or
-            damaged, or holds pickled weights or an adapter only; an architecture that cannot do the
+            damaged, or holds pickled weights or an adapter only; sizes in its config.json that its
+            weights do not have; weights that are not finite; an architecture that cannot do the
             task, such as an encoder for next tokens; no token to pad with; a device that is not
             there.
     """
@@ -102,13 +109,12 @@ def load_model(
         options = {"num_labels": 1}
     found = _weights(path, _CLASSES[task], options, attention, seed)
     with memory_explained():
-        found = found.to(dtype=dtype, device=place)
-    if task == "lm":
-        _check_causal(path, found)
+        found = found.to(dtype=dtype, device=place).eval()
     found.config.pad_token_id = tokenizer.pad_token_id
+    _check_outputs(path, found, task)
     if (most := longest(found)) is not None:
         tokenizer.model_max_length = most  # in folders it is often missing or wrong
-    return Loaded(found.eval(), tokenizer, f"{_name(path)} ({_digest(path)})", path)
+    return Loaded(found, tokenizer, f"{_name(path)} ({_digest(path)})", path)
 
 
 def longest(model: Any) -> int | None:
@@ -151,7 +157,7 @@ def _check_folder(path: Path) -> None:
         raise InputError(f"`model` must have a config.json in {path}; found {instead}")
     try:
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"config.json in {path} must be JSON; found {_first(error)}") from None
     if not isinstance(config, dict) or "model_type" not in config:
         raise InputError(f"config.json in {path} must name a `model_type`; found none")
@@ -159,6 +165,56 @@ def _check_folder(path: Path) -> None:
         pickled = sorted(p.name for p in path.glob("*.bin"))
         instead = f"{pickled[0]}, which is pickled: convert it" if pickled else "none"
         raise InputError(f"`model` must have weights as *.safetensors in {path}; found {instead}")
+    _check_counts(path, config)
+
+
+def _check_counts(path: Path, config: Any) -> None:
+    """Refuse numbers of modules and of labels that the weights cannot have.
+
+    They are made one by one, so that large ones would take for ever, or all memory.
+    """
+    shapes = _shapes(path)
+    weights = sum(map(math.prod, shapes))
+    limits = (_REPEATED, max(len(shapes), _FEW)), (re.compile("label"), max(weights, _FEW))
+    for key, value in _numbers(config):
+        for kind, most in limits:
+            if kind.search(key) and abs(value) > most:
+                raise InputError(
+                    f"config.json in {path} must fit {len(shapes)} tensors of {weights} weights; "
+                    f"found {key} = {value:.6g}"
+                )
+
+
+def _numbers(config: Any, key: str = "") -> Iterator[tuple[str, float]]:
+    """All numbers of a configuration, with the key that they are below."""
+    if isinstance(config, dict):
+        for name, value in config.items():
+            yield from _numbers(value, name)
+    elif isinstance(config, list):
+        for value in config:
+            yield from _numbers(value, key)
+    elif isinstance(config, int | float):
+        yield key, config
+
+
+def _shapes(path: Path) -> list[list[int]]:
+    """The shapes of all tensors in a folder's files."""
+    shapes = []
+    for file in _weight_files(path):
+        with _one_line(f"{file.name} in {path} must hold weights"), safe_open(file, "pt") as parts:
+            shapes += [parts.get_slice(name).get_shape() for name in parts.keys()]  # noqa: SIM118
+    return shapes
+
+
+@contextmanager
+def _one_line(sentence: str) -> Iterator[None]:
+    """What libraries raise at something that they cannot read becomes an InputError."""
+    try:
+        yield
+    except (InputError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of tokenizers is no Exception
+        raise InputError(f"{sentence}; found {_first(error)}") from None
 
 
 def _weight_files(path: Path) -> Sequence[Path]:
@@ -168,14 +224,11 @@ def _weight_files(path: Path) -> Sequence[Path]:
 def _tokenizer(path: Path) -> Any:
     from transformers import AutoTokenizer
 
-    try:
+    if not any(path.glob("*token*")) and not any(path.glob("vocab*")):
+        raise InputError(f"`model` must have a tokenizer in {path}; found none")
+    with _one_line(f"`model` must have a tokenizer that loads in {path}"):
         tokenizer = AutoTokenizer.from_pretrained(path, **_LOCAL)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        if not any(path.glob("*token*")) and not any(path.glob("vocab*")):
-            raise InputError(f"`model` must have a tokenizer in {path}; found none") from None
-        raise InputError(
-            f"`model` must have a tokenizer in {path}; found none that loads ({_first(error)})"
-        ) from None
+        tokenizer("a", return_tensors="pt")
     tokenizer.padding_side = "right"
     if tokenizer.pad_token is None:
         if tokenizer.eos_token is None:
@@ -189,22 +242,29 @@ def _tokenizer(path: Path) -> Any:
 def _weights(path: Path, kind: str, options: dict[str, Any], attention: str, seed: int) -> Any:
     import transformers
 
-    try:
-        with quiet(), torch.random.fork_rng(devices=[]), memory_explained():
+    with quiet(), _one_line(f"`model` in {path} must load as {kind}"):
+        make = getattr(transformers, kind)
+        config = transformers.AutoConfig.from_pretrained(path, **_LOCAL, **options)
+        with torch.device("meta"):
+            planned = sum(p.numel() for p in make.from_config(config).parameters())
+        present = sum(map(math.prod, _shapes(path)))
+        new = config.num_labels * config.hidden_size
+        if planned > 2 * present + new:  # tied weights are in the files once
+            raise InputError(
+                f"config.json in {path} must fit the {present} weights beside it; "
+                f"found that it says {planned}"
+            )
+        with torch.random.fork_rng(devices=[]), memory_explained():
             torch.manual_seed(seed)
-            model, report = getattr(transformers, kind).from_pretrained(
+            model, report = make.from_pretrained(
                 path,
+                config=config,
                 use_safetensors=True,
                 attn_implementation=attention,
                 ignore_mismatched_sizes=True,  # refused below, by name
                 output_loading_info=True,
                 **_LOCAL,
-                **options,
             )
-    except InputError:
-        raise
-    except (OSError, ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
-        raise InputError(f"`model` in {path} must load as {kind}: {_first(error)}") from None
     for name, shape, wanted in sorted(report["mismatched_keys"]):
         raise InputError(
             f"`model` in {path} must have {name} of shape {tuple(wanted)}, as its config.json and "
@@ -222,12 +282,20 @@ def _weights(path: Path, kind: str, options: dict[str, Any], attention: str, see
     return model
 
 
-def _check_causal(path: Path, model: Any) -> None:
-    """Refuse a model that sees the tokens that it is to predict, such as an encoder."""
-    with torch.no_grad():
-        ids = torch.tensor([[0, 1], [0, 2]], device=model.device)
-        mask = torch.ones_like(ids)  # one of the tokens may be the padding token
-        first, second = model.eval()(input_ids=ids, attention_mask=mask).logits[:, 0]
+def _check_outputs(path: Path, model: Any, task: str) -> None:
+    """Refuse weights that are not finite, a model that fails on two tokens, and one for next tokens
+    that sees the tokens that it is to predict, such as an encoder.
+    """
+    for name, weight in (*model.named_parameters(), *model.named_buffers()):
+        if not bool(weight.isfinite().all()):
+            raise InputError(f"`model` in {path} must have finite weights; found others in {name}")
+    ids = torch.tensor([[0, 1], [0, 2]], device=model.device)
+    mask = torch.ones_like(ids)  # one of the tokens may be the padding token
+    with _one_line(f"`model` in {path} must compute two tokens"), torch.no_grad():
+        output = model(input_ids=ids, attention_mask=mask)
+    if task != "lm":
+        return
+    first, second = output.logits[:, 0]
     rounding = 10 * torch.finfo(first.dtype).eps * float(first.abs().max())
     if float((first - second).abs().max()) > rounding:
         raise InputError(
@@ -244,5 +312,5 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()[:12]
 
 
-def _first(error: Exception) -> str:
+def _first(error: BaseException) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

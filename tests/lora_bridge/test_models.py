@@ -94,7 +94,9 @@ def test_incomplete_folders_are_named_in_one_line(tmp_path: Path) -> None:
     small_model("bert").save_pretrained(tmp_path / "wrong")
     byte_tokenizer().save_pretrained(tmp_path / "wrong")
     (tmp_path / "wrong" / "config.json").write_text('{"model_type": "whisper"}')
-    with pytest.raises(InputError, match="must load as AutoModelForCausalLM: its weights lack"):
+    with pytest.raises(
+        InputError, match=r"must fit the \d+ weights beside it; found .* says \d{7}"
+    ):
         load_model(tmp_path / "wrong")
     with pytest.raises(InputError, match="must load as AutoModelForSequenceClassification"):
         load_model(tmp_path / "wrong", "reward")
@@ -133,7 +135,7 @@ def test_damaged_folders_are_named_in_one_line(tmp_path: Path) -> None:
     cut = _folder(tmp_path / "cut")
     weights = (cut / "model.safetensors").read_bytes()
     (cut / "model.safetensors").write_bytes(weights[:300])
-    with pytest.raises(InputError, match=r"must load as AutoModelForCausalLM: .*header"):
+    with pytest.raises(InputError, match=r"model\.safetensors in .* must hold weights; .*header"):
         load_model(cut)
     wide = _folder(tmp_path / "wide")
     _config(wide, hidden_size=32)
@@ -228,3 +230,60 @@ def test_a_text_that_is_too_short_and_heads_that_do_not_fit() -> None:
 def test_options_that_are_none(change: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_model(**{"model": MINILM, "task": "encoder", **change})
+
+
+@pytest.mark.parametrize("kind", ["lm", "encoder", "classifier", "reward"])
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, kind: str) -> None:
+    model = small_model("bert" if kind == "encoder" else "llama")
+    folder = tmp_path / kind
+    byte_tokenizer().save_pretrained(folder)
+    model.save_pretrained(folder)
+    load_model(folder, kind)
+    with torch.no_grad():
+        next(p for n, p in model.named_parameters() if "0" in n)[0] = torch.inf
+    model.save_pretrained(folder)
+    with pytest.raises(InputError, match=r"must have finite weights; found others in .*0"):
+        load_model(folder, kind)
+
+
+def test_counts_that_the_weights_do_not_have_are_refused_at_once(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "large")
+    good = json.loads((folder / "config.json").read_text())
+    for name in ("num_hidden_layers", "num_labels", "num_local_experts"):
+        for value in (10**9, 10**19, 1e300):
+            _config(folder, **{name: value})
+            with pytest.raises(InputError, match=f"tensors of .* weights; found {name} = 1e"):
+                load_model(folder, "classifier")
+        _config(folder, **good | {name: good.get(name, 2)})
+    for name in ("hidden_size", "intermediate_size", "vocab_size"):
+        _config(folder, **good | {name: 10**6})
+        with pytest.raises(InputError, match=r"must fit the \d+ weights beside it; found .* says"):
+            load_model(folder)
+
+
+#: What a value of a file may be replaced by.
+ODD = (None, -1, 0, 3, 2.5, 1e308, 10**9, 10**19, True, "x", "", [], [[[[]]]], {}, {"a": {}}, ["x"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["lm", "encoder", "classifier", "reward"])
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "tokenizer.json"])
+def test_odd_values_load_or_are_named_in_one_line(tmp_path: Path, kind: str, name: str) -> None:
+    folder = _folder(tmp_path / "odd", {"encoder": "bert", "reward": "gpt2"}.get(kind, "llama"))
+    load_model(folder, kind)
+    whole = json.loads((folder / name).read_text())
+    loaded, refused = 0, []
+    for key in whole:
+        for value in (*ODD, KeyError):  # the last one: without this key
+            changed = {k: value if k == key else v for k, v in whole.items()}
+            if value is KeyError:
+                del changed[key]
+            (folder / name).write_text(json.dumps(changed))
+            try:
+                load_model(folder, kind)
+                loaded += 1
+            except InputError as error:
+                refused.append(str(error))
+    assert loaded > 20
+    assert len(refused) > 20
+    assert [text for text in refused if len(text.splitlines()) > 1] == []
