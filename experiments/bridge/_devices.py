@@ -40,7 +40,19 @@ PAPER: Mapping[str, Any] = {
     "dtype": "bfloat16",
     "device": "cuda",
 }
+#: Sizes for a model of 10^8 parameters on two cores.
+LAPTOP: Mapping[str, Any] = {
+    "targets": ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj"),
+    "rank": 8,
+    "devices": 4,
+    "samples": 64,
+    "tests": 20,
+    "local_steps": 2,
+    "seeds": 3,
+}
 #: The same where methods are compared.
+LAPTOP_GRID: Mapping[str, Any] = {**LAPTOP, "gammas": (1e-3, 3e-3)}
+#: The paper's sizes where methods are compared.
 PAPER_GRID: Mapping[str, Any] = {**PAPER, "gammas": (1e-4, 3e-4, 1e-3)}
 #: Samples that are judged at a time.
 _AT_ONCE = 128

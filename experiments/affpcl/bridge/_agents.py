@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from lora_bridge.affpcl import Agents
     from lora_bridge.bank import AdapterBank
 
-#: The number of times of a curve after the start; checks use the last third of them.
-POINTS = 6
-
 
 @dataclass(frozen=True, kw_only=True)
 class AffPCLConfig(ScaledConfig):
@@ -44,9 +41,15 @@ class AffPCLConfig(ScaledConfig):
     samples: int = rc.param(60, low=5, doc="texts of an agent.")
     tests: int = rc.param(100, low=2, doc="texts of the common test.")
     seeds: int = rc.param(8, low=2, doc="how often all is drawn anew.")
-    rounds: int = rc.param(60, low=POINTS, doc="communications.")
+    rounds: int = rc.param(60, low="points", doc="communications.")
+    points: int = rc.param(
+        6,
+        low=1,
+        doc="rounds at which all is measured, after the start; checks use the last third of them.",
+    )
     local_steps: int = rc.param(1, low=1, doc="minibatches between two communications.")
     batch: int = rc.param(4, low=1, doc="texts of a minibatch.")
+    draws: int = rc.param(16, low=2, doc="minibatches from which a variance is estimated.")
     alpha: float = rc.param(0.05, above=0.0, doc="step size of the adapters.")
     alpha_objective: float = rc.param(0.25, above=0.0, doc="step size of the head theta.")
     rank: int = rc.param(4, low=1, doc="of the adapters.")
@@ -97,7 +100,7 @@ class AffPCLConfig(ScaledConfig):
     @property
     def times(self) -> list[int]:
         """Rounds that are measured, from 0 on."""
-        return [round(t) for t in np.linspace(0, self.rounds, POINTS + 1)]
+        return [round(t) for t in np.linspace(0, self.rounds, self.points + 1)]
 
 
 class Exam(NamedTuple):

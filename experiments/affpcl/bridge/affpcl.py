@@ -120,6 +120,7 @@ def compute(config: AffPCLConfig, block: rc.Block, context: rc.Context) -> rc.Co
 
 def _run(config: AffPCLConfig, name: str, drawn: Draw, folder: Path | None) -> dict[str, Any]:
     """The measured quantities of a method at the recorded rounds, by the loop of linear systems."""
+    from lora_bridge.peft_io import by_client
     from lora_bridge.runs import recorded
 
     agents = drawn.estimated if name == ESTIMATED else drawn.known
@@ -131,14 +132,17 @@ def _run(config: AffPCLConfig, name: str, drawn: Draw, folder: Path | None) -> d
 
     def measure(state: Any) -> dict[str, float]:
         tested = _test_scores(agents, algorithm.personal(state), drawn.exam, config.batch)
-        along = _measured(agents, state) if name == "AffPCL" else {}
+        along = _measured(agents, state, config.draws) if name == "AffPCL" else {}
         return dict(zip(TESTED, tested, strict=True)) | along
 
-    state = algorithm.init(start, oracle)
-    return recorded(name, algorithm, oracle, state, config.times, measure, folder=folder)
+    def adapters(state: Any) -> Any:
+        return by_client(agents.task.bank, agents.rows(algorithm.personal(state)))
+
+    state, options = algorithm.init(start, oracle), {"adapters": adapters, "folder": folder}
+    return recorded(name, algorithm, oracle, state, config.times, measure, **options)
 
 
-def _measured(agents: Agents, state: AffPCLState) -> dict[str, float]:
+def _measured(agents: Agents, state: AffPCLState, draws: int) -> dict[str, float]:
     """Gradients at the centre, and the noise of AffPCL's direction, at one point of its path."""
     import torch
 
@@ -146,8 +150,8 @@ def _measured(agents: Agents, state: AffPCLState) -> dict[str, float]:
 
     gradients = gradients_of(agents.task, agents.rows(state.center))
     pairs = ~torch.eye(agents.n, dtype=torch.bool)
-    noise = agents.noise(state)
-    common = agents.noise(state._replace(x=state.center.expand_as(state.x)))
+    noise = agents.noise(state, draws)
+    common = agents.noise(state._replace(x=state.center.expand_as(state.x)), draws)
     return {
         "alignment": float(gradients.alignment().cpu()[pairs].mean()),
         "noise": float((gradients.noise / (gradients.mean**2).sum(1)).mean()),
@@ -364,6 +368,19 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": AffPCLConfig(),
+        "laptop": AffPCLConfig(
+            levels=(0.0, 1.0),
+            agents=4,
+            samples=24,
+            tests=16,
+            seeds=3,
+            rounds=24,
+            points=3,
+            batch=2,
+            draws=4,
+            alpha=0.02,
+            max_length=32,
+        ),
         "paper": AffPCLConfig(
             agents=10,
             samples=120,

@@ -54,6 +54,16 @@ Method = Callable[[float], "Federated"]
 
 #: Classes of letters of the two objectives, and of what others take for the first one (Figure 4).
 CLASSES, OTHER = ("aeiou", "nrst"), "aioly"
+#: Sizes for a model of 10^8 parameters on two cores.
+LAPTOP: dict[str, Any] = {
+    "gammas": (1e-3,),
+    "seeds": 3,
+    "prompts": 16,
+    "tests": 64,
+    "max_length": 64,
+    "rounds": 6,
+    "batch": 8,
+}
 #: The paper's sizes for a real model on a GPU (Appendix A.1).
 PAPER: dict[str, Any] = {
     "gammas": (6e-5,),

@@ -43,6 +43,7 @@ def train(
         C), between a client's gradients; ``ends`` (steps, R), what the last policy gets on the
         tests of all rewards of the figure, the same in all steps.
     """
+    from lora_bridge.peft_io import by_client
     from lora_bridge.runs import repeated
 
     oracle, algorithm = setup.alignment(arm, use, k), arm.method(alpha)
@@ -73,9 +74,19 @@ def train(
     def measure(now: tuple[Any, dict[str, Any]]) -> dict[str, Values]:
         return now[1]
 
+    def adapters(now: tuple[Any, dict[str, Any]]) -> Any:
+        return by_client(oracle.bank, now[0].theta[0].reshape(C, oracle.rank, -1))
+
     run = f"{name} {algorithm} {oracle.choices} {use} {k}"
     recorded = repeated(
-        run, advance, (state, seen), times, measure, folder=context.folder, every=25
+        run,
+        advance,
+        (state, seen),
+        times,
+        measure,
+        adapters=adapters,
+        folder=context.folder,
+        every=25,
     )
     recorded["ends"] = np.broadcast_to(recorded["ends"][-1], recorded["ends"].shape)
     return recorded

@@ -38,7 +38,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge._models import Values, threads
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, FirmSetup
+from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig, FirmSetup
 from experiments.firm.bridge._firm_comparison import TINY, log_band
 from experiments.firm.bridge._firm_runs import step_size
 from linsys import InputError
@@ -258,7 +258,18 @@ EXPERIMENT = rc.Experiment(
     title="Disagreement drift against beta and the batch, on a language model",
     source="FIRM, Theorem 1 and Lemma 1",
     kind="figure",
-    profiles={"quick": FirmDriftConfig(), "paper": FirmDriftConfig(**PAPER, clients=8, rounds=16)},
+    profiles={
+        "quick": FirmDriftConfig(),
+        "laptop": FirmDriftConfig(
+            **{**LAPTOP, "rounds": 4},
+            clients=2,
+            responses=64,
+            draws=200,
+            batches=(4, 8, 16, 32),
+            shown=8,
+        ),
+        "paper": FirmDriftConfig(**PAPER, clients=8, rounds=16),
+    },
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,

@@ -42,7 +42,7 @@ from experiments.firm._comparison import (
     scale,
 )
 from experiments.firm._words import outcome
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
+from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import notes_on_runs, rewards_shown
 from experiments.firm.bridge._firm_runs import columns
 from mgda.fedcmoo import FedCMOO
@@ -154,7 +154,11 @@ EXPERIMENT = rc.Experiment(
     title="FIRM against a server that resolves the conflict, on a language model",
     source="FIRM, Figure 1, Section 5",
     kind="figure",
-    profiles={"quick": Fig1Config(seeds=8), "paper": Fig1Config(**PAPER)},
+    profiles={
+        "quick": Fig1Config(seeds=8),
+        "laptop": Fig1Config(**LAPTOP, clients=4),
+        "paper": Fig1Config(**PAPER),
+    },
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,

@@ -49,7 +49,7 @@ from experiments.firm._comparison import (
     round_ticks,
     scale,
 )
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig, FirmSetup
+from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig, FirmSetup
 from experiments.firm.bridge._firm_comparison import DRIFT, log_band, notes_on_runs
 from experiments.firm.bridge._firm_runs import columns
 from linsys import InputError
@@ -267,7 +267,11 @@ EXPERIMENT = rc.Experiment(
     title="Two clients with and without regularisation, on a language model",
     source="FIRM, Figure 2, Section 5",
     kind="figure",
-    profiles={"quick": Fig2Config(seeds=10), "paper": Fig2Config(**PAPER, seeds=10)},
+    profiles={
+        "quick": Fig2Config(seeds=10),
+        "laptop": Fig2Config(**LAPTOP, clients=2),
+        "paper": Fig2Config(**PAPER, seeds=10),
+    },
     blocks=blocks,
     compute=compute,
     analyse=analyse,

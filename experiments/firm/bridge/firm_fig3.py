@@ -32,7 +32,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge._models import Values
 from experiments.firm._comparison import curves_of, gain, scale
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
+from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import notes_on_runs
 from experiments.firm.bridge._firm_runs import columns
 
@@ -164,7 +164,11 @@ EXPERIMENT = rc.Experiment(
     title="Preferences and the Pareto curve, on a language model",
     source="FIRM, Figure 3, Section 5",
     kind="figure",
-    profiles={"quick": Fig3Config(), "paper": Fig3Config(**PAPER, clients=8)},
+    profiles={
+        "quick": Fig3Config(),
+        "laptop": Fig3Config(**LAPTOP, clients=2, preferences=(0.1, 0.5, 0.9)),
+        "paper": Fig3Config(**PAPER, clients=8),
+    },
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,

@@ -36,7 +36,7 @@ from experiments.firm._comparison import (
     scale,
     weights_match,
 )
-from experiments.firm.bridge._firm import OTHER, PAPER, Arm, FirmConfig
+from experiments.firm.bridge._firm import LAPTOP, OTHER, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import comparison, notes_on_runs
 from experiments.firm.bridge._firm_runs import columns
 
@@ -110,7 +110,11 @@ EXPERIMENT = rc.Experiment(
     title="FIRM where half of the clients have another reward, on a language model",
     source="FIRM, Figure 4, Appendix A.2.1",
     kind="figure",
-    profiles={"quick": Fig4Config(seeds=8), "paper": Fig4Config(**PAPER)},
+    profiles={
+        "quick": Fig4Config(seeds=8),
+        "laptop": Fig4Config(**LAPTOP, clients=4),
+        "paper": Fig4Config(**PAPER),
+    },
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,

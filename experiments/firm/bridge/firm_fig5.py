@@ -33,7 +33,7 @@ from experiments.firm._comparison import (
     weights_match,
 )
 from experiments.firm._words import format_interval
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
+from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     SUBSTANTIAL,
     comparison,
@@ -90,7 +90,11 @@ EXPERIMENT = rc.Experiment(
     title="FIRM with even and with unequal prompts, on a language model",
     source="FIRM, Figure 5, Appendix A.2.2",
     kind="figure",
-    profiles={"quick": Fig5Config(seeds=8), "paper": Fig5Config(**PAPER)},
+    profiles={
+        "quick": Fig5Config(seeds=8),
+        "laptop": Fig5Config(**LAPTOP, clients=4),
+        "paper": Fig5Config(**PAPER),
+    },
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,

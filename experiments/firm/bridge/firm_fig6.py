@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import ratecheck as rc
 from experiments.firm._comparison import curves_of, draw_panels, rewards_kept, scale, weights_match
-from experiments.firm.bridge._firm import PAPER, Arm, FirmConfig
+from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     SUBSTANTIAL,
     comparison,
@@ -109,7 +109,11 @@ EXPERIMENT = rc.Experiment(
     title="FIRM with 8 and with 16 clients, on a language model",
     source="FIRM, Figure 6, Appendix A.2.3",
     kind="figure",
-    profiles={"quick": Fig6Config(seeds=8), "paper": Fig6Config(**PAPER)},
+    profiles={
+        "quick": Fig6Config(seeds=8),
+        "laptop": Fig6Config(**LAPTOP, clients=2, more_clients=4),
+        "paper": Fig6Config(**PAPER),
+    },
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,

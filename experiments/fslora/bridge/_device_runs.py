@@ -55,8 +55,17 @@ def path(
     algorithm = method(gamma, seed)
 
     state = algorithm.init(setup.tensor(start), drawn.oracle)
-    name, folder = f"{algorithm} r={r} {use} {k}", context.folder
-    return recorded(name, algorithm, drawn.oracle, state, times, measure, sums=SUMS, folder=folder)
+    return recorded(
+        f"{algorithm} r={r} {use} {k}",
+        algorithm,
+        drawn.oracle,
+        state,
+        times,
+        measure,
+        sums=SUMS,
+        adapters=lambda now: {"server": (now.merged_into(drawn.oracle).task.bank, now.X)},
+        folder=context.folder,
+    )
 
 
 def train(

@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import PAPER_GRID, ComparedConfig, RatiosConfig
+from experiments.bridge._devices import LAPTOP_GRID, PAPER_GRID, ComparedConfig, RatiosConfig
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import (
     claim,
@@ -284,6 +284,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": FSLoRAConfig(),
+        "laptop": FSLoRAConfig(**LAPTOP_GRID, rounds=12, points=2, k=2, global_ranks=(2, 8)),
         "paper": FSLoRAConfig(
             **PAPER_GRID,
             rounds=750,

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import PAPER_GRID, ComparedConfig
+from experiments.bridge._devices import LAPTOP_GRID, PAPER_GRID, ComparedConfig
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import (
     claim,
@@ -290,6 +290,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": BudgetConfig(),
+        "laptop": BudgetConfig(**LAPTOP_GRID, budget=6, points=2, global_ranks=(2, 8)),
         "paper": BudgetConfig(
             **PAPER_GRID,
             global_ranks=(8, 16, 32, 64),

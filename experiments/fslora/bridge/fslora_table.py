@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import PAPER_GRID, ComparedConfig, RatiosConfig
+from experiments.bridge._devices import LAPTOP_GRID, PAPER_GRID, ComparedConfig, RatiosConfig
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import claim, notes_on_runs, over_domains
 from experiments.fslora.bridge._device_runs import compare
@@ -147,7 +147,11 @@ EXPERIMENT = rc.Experiment(
     title="Accuracy by task of FSLoRA and its rivals, on a language model",
     source="Tables 5.1 and 5.2, Section 5.2",
     kind="figure",
-    profiles={"quick": TableConfig(), "paper": TableConfig(**PAPER_GRID, rounds=750)},
+    profiles={
+        "quick": TableConfig(),
+        "laptop": TableConfig(**LAPTOP_GRID, rounds=12),
+        "paper": TableConfig(**PAPER_GRID, rounds=750),
+    },
     blocks=blocks,
     compute=compute,
     analyse=analyse,

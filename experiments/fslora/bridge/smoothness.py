@@ -55,7 +55,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import PAPER, DeviceSetup, RatiosConfig
+from experiments.bridge._devices import LAPTOP, PAPER, DeviceSetup, RatiosConfig
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import extent, identity
 from experiments.fslora.bridge._device_runs import SUMS, path
@@ -351,6 +351,17 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": SmoothnessConfig(),
+        "laptop": SmoothnessConfig(
+            **{**LAPTOP, "devices": 2},
+            gamma=1e-3,
+            rounds=12,
+            points=1,
+            factors=(4, 2),
+            draws=2,
+            probe=2,
+            steps=12,
+            tolerance=0.05,
+        ),
         "paper": SmoothnessConfig(
             **PAPER,
             gamma=3e-4,

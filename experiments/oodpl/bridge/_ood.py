@@ -10,6 +10,29 @@ from typing import Any, ClassVar, Literal
 import ratecheck as rc
 from experiments.bridge._models import ScaledConfig
 
+#: Sizes for a model of 10^8 parameters on two cores.
+LAPTOP: Mapping[str, Any] = {
+    "targets": ("o_proj", "down_proj"),
+    "domains": 3,
+    "prompts": 12,
+    "tests": 10,
+    "pairs": 40,
+    "instances": 3,
+}
+#: Training of these sizes.
+LAPTOP_CURVES: Mapping[str, Any] = {
+    **LAPTOP,
+    "alpha": 1e-3,
+    "D": 3,
+    "inner_batch": 4,
+    "K": 6,
+    "outer_batch": 4,
+    "adapt": 6,
+    "warmup": 16,
+    "gamma": 1e-3,
+    "batch": 4,
+    "points": 2,
+}
 #: Sizes for a real model on a GPU; alpha, beta and D as in the paper (Section 4.1).
 PAPER: Mapping[str, Any] = {
     "targets": ("q_proj", "k_proj", "v_proj", "o_proj"),

@@ -43,7 +43,7 @@ import ratecheck as rc
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import CLAIMED
 from experiments.oodpl._domains import columns
-from experiments.oodpl.bridge._ood import PAPER, CurvesConfig
+from experiments.oodpl.bridge._ood import LAPTOP_CURVES, PAPER, CurvesConfig
 from experiments.oodpl.bridge._ood_methods import Methods
 from linsys import InputError
 from linsys.bilevel import Start, State, pl_accuracy
@@ -264,6 +264,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": OODBetaConfig(),
+        "laptop": OODBetaConfig(**LAPTOP_CURVES, betas=(0.1, 1.0, 8.0)),
         "paper": OODBetaConfig(**PAPER, K=300, points=6),
     },
     blocks=rc.Grid({"instance": "instances"}),

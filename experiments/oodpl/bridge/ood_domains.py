@@ -60,7 +60,7 @@ from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import CLAIMED
 from experiments.oodpl._domains import CONTROLS, HPL, OURS, RIVALS, columns
 from experiments.oodpl._style import METHODS, key, lines
-from experiments.oodpl.bridge._ood import PAPER, RivalsConfig
+from experiments.oodpl.bridge._ood import LAPTOP_CURVES, PAPER, RivalsConfig
 from experiments.oodpl.bridge._ood_methods import Compared
 from linsys.bilevel import expected_reward, pl_accuracy, win_rate
 
@@ -270,6 +270,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": OODDomainsConfig(instances=8),
+        "laptop": OODDomainsConfig(**LAPTOP_CURVES, steps=12, rollouts=4),
         "paper": OODDomainsConfig(
             **PAPER,
             K=600,

@@ -64,7 +64,7 @@ import ratecheck as rc
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import extent
 from experiments.oodpl._domains import columns
-from experiments.oodpl.bridge._ood import OneBetaConfig
+from experiments.oodpl.bridge._ood import LAPTOP, OneBetaConfig
 from experiments.oodpl.bridge._ood_texts import DomainSetup
 from linsys import InputError
 from linsys.bilevel import Path, adjoint, descend, first_order
@@ -388,6 +388,11 @@ EXPERIMENT = rc.Experiment(
     variable="D",
     profiles={
         "quick": OODInnerConfig(),
+        "laptop": OODInnerConfig(
+            **{**LAPTOP, "targets": ("lm_head", "o_proj", "down_proj"), "prompts": 4, "tests": 1},
+            cg=10,
+            newton=3,
+        ),
         "paper": OODInnerConfig(prompts=40, rank=8, ridge=0.1, cg=200, device="cuda", at_once=256),
     },
     blocks=rc.Grid({"case": CASES, "instance": "instances"}),

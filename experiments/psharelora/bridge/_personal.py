@@ -103,6 +103,7 @@ def train(
     setup: UserSetup, context: rc.Context, name: str, head: str, gamma: float, use: str, k: int
 ) -> Run:
     """A method on draw k for "test" or "tuning", with the distances along its way."""
+    from lora_bridge.peft_io import by_client
     from lora_bridge.runs import recorded
 
     config, draw = setup.config, setup.draw(head, use, k)
@@ -126,6 +127,7 @@ def train(
         times.tolist(),
         measure,
         sums={"missing": lambda before, after, missing: len(missing)},
+        adapters=lambda now: by_client(draw.oracle.task.bank, now.X),
         folder=context.folder,
     )
     accuracy, loss, missing = (curves[key][-1] for key in ("accuracy", "loss", "missing"))

@@ -294,6 +294,17 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": ShareConfig(),
+        "laptop": ShareConfig(
+            users=4,
+            batch=8,
+            pairs=48,
+            tests=60,
+            epochs=2.0,
+            points=3,
+            gammas=(1e-3, 3e-3),
+            tuning=1,
+            seeds=3,
+        ),
         "paper": ShareConfig(
             targets=("q_proj", "k_proj"),
             rank=32,
