@@ -19,13 +19,17 @@ def test_peft_has_the_same_gradients_and_rounds(make: object, model_folder: Path
     loaded = load_model(model_folder)
     samples = make(bench.CLIENTS * 2)  # type: ignore[operator]
     clients = bench.Clients(loaded.model, loaded.tokenizer, samples)
-    mine, moved = clients.gradients(), clients.round()
-    gradients, round_ = clients.switching()
-    theirs = gradients()
+    mine, moved = clients.gradients(clients.X), clients.round()
+    agents = clients.affpcl() if clients.compared else None
+    peer = bench.Switched(clients)
+    theirs = peer.gradients()
     assert theirs.norm() > 1e-4
     assert (mine - theirs).norm() <= 1e-4 * theirs.norm()
-    assert (moved - round_()).norm() <= 1e-2 * moved.norm()
-    torch.testing.assert_close(gradients(), theirs)  # a round leaves the peer as it was
+    assert (moved - peer.round()).norm() <= 1e-2 * moved.norm()
+    torch.testing.assert_close(peer.gradients(), theirs)  # a round leaves the peer as it was
+    if agents is not None:
+        assert (agents - clients.affpcl(peer)).norm() <= 1e-4 * agents.norm()
+        peer.fill(clients.X)
     clients.batch["target_mask"][:, 0] = 0  # other samples
     clients.batch["target_mask"][:, 0, ..., 1] = 1
-    assert (gradients() - theirs).norm() > 1e-2 * theirs.norm()
+    assert (peer.gradients() - theirs).norm() > 1e-2 * theirs.norm()
