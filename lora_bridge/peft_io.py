@@ -37,7 +37,7 @@ from lora_bridge._checks import finite
 from lora_bridge.bank import AdapterBank
 from lora_bridge.failures import writing_explained
 
-__all__ = ["load_adapter", "save_adapter", "targets_of"]
+__all__ = ["by_client", "load_adapter", "save_adapter", "targets_of"]
 
 #: Parts of PEFT's configuration that make an adapter something else than B A in each target.
 _UNSUPPORTED = (
@@ -129,6 +129,11 @@ def save_adapter(
     with writing_explained("`folder`", path):
         config.save_pretrained(str(path))
         save_file(tensors, path / "adapter_model.safetensors", metadata={"format": "pt"})
+
+
+def by_client(bank: AdapterBank, X: Tensor) -> dict[str, tuple[AdapterBank, Tensor]]:
+    """The adapters X (N, r, w) of all clients by name, for :func:`lora_bridge.runs.recorded`."""
+    return {f"client-{i}": (bank, rows) for i, rows in enumerate(X)}
 
 
 def load_adapter(

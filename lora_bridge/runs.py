@@ -7,8 +7,9 @@ ends in an error or in Ctrl-C. The same call goes on from there, to the same num
 on names alone, and what is taken from PyTorch's own generator, such as dropout, is seeded anew in
 every round. Of a finished run only the measurements are kept.
 
-Whoever wants to know how far runs are is told inside :func:`watched`; :mod:`lora_bridge.probe` ends
-them early, to say what they will take.
+Whoever wants to know how far runs are is told inside :func:`watched`: :mod:`lora_bridge.metrics`
+writes down what is measured, and saves adapters; :mod:`lora_bridge.probe` ends runs early, to say
+what they will take.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
+from torch import Tensor
 
 from linsys.rounds import Algorithm
 from linsys.validate import (
@@ -44,13 +46,18 @@ from linsys.validate import (
 from lora_bridge import checkpoint
 from lora_bridge.failures import memory_explained, writing_explained
 
-__all__ = ["Watch", "recorded", "repeated", "watched"]
+if TYPE_CHECKING:
+    from lora_bridge.bank import AdapterBank
+
+__all__ = ["Adapters", "Both", "Watch", "recorded", "repeated", "watched"]
 
 State = TypeVar("State")
 Oracle = TypeVar("Oracle")
 Report = TypeVar("Report")
 #: Measurements by name, times along axis 0.
 Values = dict[str, NDArray[Any]]
+#: Adapters by the name of who has them: a bank, and rows X (k, w) for it.
+Adapters = Mapping[str, "tuple[AdapterBank, Tensor]"]
 
 
 class Watch:
@@ -72,6 +79,42 @@ class Watch:
 
     def step(self, kind: str) -> None:
         """A "round" or a "measurement" of the run that began last was made."""
+
+    def measured(self, t: int, values: Values) -> None:
+        """The run that began last has these measurements after ``t`` rounds.
+
+        Those that were kept when it was killed are told again.
+        """
+
+    def reached(self, t: int, last: bool, adapters: Callable[[], Adapters]) -> None:
+        """It has made ``t`` rounds, maybe its last ones, and can say what its adapters are."""
+
+
+class Both(Watch):
+    """Tells two others."""
+
+    def __init__(self, first: Watch, second: Watch) -> None:
+        self.each = first, second
+
+    def begin(self, name: str, rounds: int, measurements: int) -> None:
+        """Tell both."""
+        for one in self.each:
+            one.begin(name, rounds, measurements)
+
+    def step(self, kind: str) -> None:
+        """Tell both."""
+        for one in self.each:
+            one.step(kind)
+
+    def measured(self, t: int, values: Values) -> None:
+        """Tell both."""
+        for one in self.each:
+            one.measured(t, values)
+
+    def reached(self, t: int, last: bool, adapters: Callable[[], Adapters]) -> None:
+        """Tell both."""
+        for one in self.each:
+            one.reached(t, last, adapters)
 
 
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
@@ -109,6 +152,7 @@ def recorded(
     measure: Callable[[State], Mapping[str, ArrayLike]],
     *,
     sums: Mapping[str, Callable[[State, State, Report], float]] | None = None,
+    adapters: Callable[[State], Adapters] | None = None,
     folder: Path | str | None = None,
     every: int = 10,
 ) -> Values:
@@ -124,6 +168,7 @@ def recorded(
         measure: numbers and arrays by name, the same ones and of the same shapes every time.
         sums: more numbers by name, each from the state before a round, the one after it and its
             report; they are added up over the rounds, and measured too.
+        adapters: what a state's adapters are, for :mod:`lora_bridge.metrics` to save.
         folder: where to keep the run; None: nowhere.
         every: rounds between two checkpoints.
 
@@ -155,8 +200,11 @@ def recorded(
         values = measure(now[0])
         return {**values, **now[1]} if added else values
 
-    start = state, dict.fromkeys(added, 0.0)
-    return repeated(name, advance, start, times, measured, folder=folder, every=every)
+    def held(now: tuple[State, dict[str, float]]) -> Adapters:
+        return {} if adapters is None else adapters(now[0])
+
+    start, options = (state, dict.fromkeys(added, 0.0)), {"folder": folder, "every": every}
+    return repeated(name, advance, start, times, measured, adapters=held, **options)
 
 
 def repeated(
@@ -166,6 +214,7 @@ def repeated(
     times: Sequence[int],
     measure: Callable[[State], Mapping[str, ArrayLike]],
     *,
+    adapters: Callable[[State], Adapters] | None = None,
     folder: Path | str | None = None,
     every: int = 10,
 ) -> Values:
@@ -173,7 +222,7 @@ def repeated(
 
     Args:
         advance: round t = 0, 1, ..: the next state from a state, which it leaves as it is, and t.
-        name, state, times, measure, folder, every: as for :func:`recorded`.
+        name, state, times, measure, adapters, folder, every: as for :func:`recorded`.
 
     Raises:
         InputError: as there; an ``advance`` that takes something else.
@@ -184,6 +233,8 @@ def repeated(
     check_integer("every", every, low=1)
     check_function("advance", advance, "state", "t")
     check_function("measure", measure, "state")
+    if adapters is not None:
+        check_function("adapters", adapters, "state")
     times = increasing_times(times).tolist()
     watch = _watch.get() or Watch()
     if watch.rounds is not None:
@@ -192,9 +243,17 @@ def repeated(
     kept = _StoredRun.of(folder, f"{name}, times {times}")
     if (done := kept.finished()) is not None:
         watch.begin(name, 0, 0)
+        _tell(watch, times, done)
         return done
     state, series, t = kept.newest(state)
     watch.begin(name, times[-1] - t, len(times) - _count(series))
+    _tell(watch, times, series)
+
+    def reached() -> None:
+        watch.reached(t, t == times[-1], lambda: {} if adapters is None else adapters(state))
+
+    if t > 0:  # the kill may have come before it was told
+        reached()
     saved = t
     try:
         with memory_explained():
@@ -202,6 +261,7 @@ def repeated(
                 if t == times[measured]:
                     series = _appended(series, measure(state))
                     watch.step("measurement")
+                    watch.measured(t, {name: value[-1] for name, value in series.items()})
                     continue
                 if t - saved >= every:
                     kept.save(state, series, t)
@@ -209,6 +269,7 @@ def repeated(
                 with _seeded(name, t):
                     state, t = advance(state, t), t + 1
                 watch.step("round")
+                reached()
             return kept.finish(series)
     except BaseException as error:
         if t > saved:
@@ -216,6 +277,12 @@ def repeated(
         if isinstance(error, InputError) and kept.path is not None and t > 0:
             raise InputError(f"{error}; rounds before that are kept: {t}") from error
         raise
+
+
+def _tell(watch: Watch, times: Sequence[int], series: Values) -> None:
+    """Say what a run measured before it was killed."""
+    for i, t in zip(range(_count(series)), times, strict=False):
+        watch.measured(t, {name: value[i] for name, value in series.items()})
 
 
 def _beginning(

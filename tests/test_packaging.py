@@ -18,7 +18,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 #: What the extras install, by the names under which it is imported.
 OPTIONAL = [
     *("cvxpy", "flwr", "itables", "jax", "jinja2", "latex2mathml", "peft", "quadprog"),
-    *("safetensors", "sklearn", "threadpoolctl", "torch", "torchjd", "transformers"),
+    *("safetensors", "sklearn", "tensorboard", "threadpoolctl", "torch", "torchjd", "transformers"),
 ]
 
 

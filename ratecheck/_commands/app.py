@@ -39,8 +39,10 @@ from ratecheck._commands.arguments import (
     Quick,
     Redraw,
     Replay,
+    SaveAdapters,
     Seed,
     Settings,
+    TensorBoard,
     Threads,
     Variables,
     Write,
@@ -132,6 +134,8 @@ def bridge(
     prompt: Prompt = None,
     plan: PlanOnly = False,
     budget: Budget = None,
+    tensorboard: TensorBoard = None,
+    save_adapters: SaveAdapters = None,
     seed: Seed = None,
     threads: Threads = None,
     out: Out = RESULTS,
@@ -141,6 +145,7 @@ def bridge(
     no_figures: NoFigures = False,
 ) -> None:
     """Run an algorithm on a LoRA-adapted language model: the same code on another oracle."""
+    from linsys.validate import check_integer
     from ratecheck._commands import runs
     from ratecheck._discover import registry
     from ratecheck._names import check_name
@@ -149,7 +154,13 @@ def bridge(
 
     check_name("experiment on models", name, [i.partition("/")[2] for i in registry.on_models()])
     seconds = None if budget is None else seconds_of(budget)
+    if save_adapters is not None:
+        check_integer("save_adapters", save_adapters, low=1)
     _begin_with_models()
+    if tensorboard is not None:
+        from lora_bridge.metrics import check_tensorboard
+
+        check_tensorboard()  # before hours of computing
     if model is None and profile == "laptop":
         model = Path(LAPTOP_MODEL)
     if model is not None:
@@ -163,7 +174,15 @@ def bridge(
     given = {"model": model, "data": data, "prompt": prompt}
     overrides = (*(f"{k}={v}" for k, v in given.items() if v), *(settings or ()))
     job = runs.job(
-        out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
+        out,
+        profile,
+        threads,
+        seed=seed,
+        overrides=overrides,
+        redraw=redraw,
+        figures=not no_figures,
+        tensorboard=tensorboard,
+        save_adapters=save_adapters,
     )
     reference = f"{registry.BRIDGE}/{name}"
     if plan or seconds is not None or (model is not None and not redraw):

@@ -89,6 +89,23 @@ Budget = Annotated[
         show_default="as long as it takes",
     ),
 ]
+TensorBoard = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="Also write event files of what is measured, which TensorBoard reads.",
+        parser=folder,
+        show_default="none",
+    ),
+]
+SaveAdapters = Annotated[
+    int | None,
+    typer.Option(
+        metavar="ROUNDS",
+        help="Save adapters in PEFT's form after so many rounds each, and after the last.",
+        show_default="never",
+    ),
+]
 Prompt = Annotated[
     str | None,
     typer.Option(

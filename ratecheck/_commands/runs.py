@@ -53,7 +53,10 @@ def perform(work: Job, reference: str) -> Outcome:
     """Run one experiment with a bar on stderr."""
     # what a computation prints is no part of the answer
     with redirect_stdout(sys.stderr), progress_bar(reference) as progress:
-        return work.perform(reference, progress)
+        outcome = work.perform(reference, progress)
+    if place := work.runs_folder(reference):
+        _note(f"what was measured along the runs: {place}")
+    return outcome
 
 
 def perform_all(work: Job) -> tuple[dict[str, Outcome], dict[str, str]]:

@@ -14,6 +14,7 @@ from ratecheck._experiment.options import configure
 from ratecheck._names import check_name
 from ratecheck._processes.interrupts import Progress
 from ratecheck._run import plan as plans
+from ratecheck._run.metrics import RUNS
 from ratecheck._run.plan import Plan
 from ratecheck._run.runner import redraw, run
 from ratecheck._store.store import Store
@@ -57,7 +58,8 @@ class Job:
     """How to run experiments; ``perform`` runs one.
 
     ``changed`` are parameters with other values than profile and overrides give them, ``plan`` what
-    was said of the one experiment that is run.
+    was said of the one experiment that is run; ``tensorboard`` and ``save_adapters`` are what
+    :func:`run` takes.
     """
 
     store: Store
@@ -69,6 +71,8 @@ class Job:
     redraw: bool = False
     changed: Mapping[str, Any] = field(default_factory=dict)
     plan: Plan | None = None
+    tensorboard: Path | None = None
+    save_adapters: int | None = None
 
     def __post_init__(self) -> None:
         check_name("`profile`", self.profile, PROFILES)
@@ -76,6 +80,9 @@ class Job:
             raise InputError(f"`threads` must be at least 1; found {self.threads}")
         if self.seed is not None:
             Config(seed=self.seed)  # refuses what is no seed, whatever the experiment
+        for name in ("tensorboard", "save_adapters"):
+            if self.redraw and getattr(self, name) is not None:
+                raise InputError(f"`{name}` must not be given with redraw, which computes nothing")
         if self.figures and not self.redraw:
             self.store.check_figures()
 
@@ -124,6 +131,8 @@ class Job:
                 progress=progress,
                 reference=reference,
                 plan=self.plan,
+                tensorboard=self.tensorboard,
+                save_adapters=self.save_adapters,
             )
         analysis = experiment.analyse(config, table)
         drawn: tuple[Path, ...] = ()
@@ -134,6 +143,11 @@ class Job:
             except InputError as error:  # the checks are worth their answer without a picture
                 problem = str(error)
         return Outcome(experiment, config, analysis, drawn, (*analysis.notes, *notes), problem)
+
+    def runs_folder(self, reference: str) -> Path | None:
+        """Where measurements and adapters of an experiment's runs are, if there are any."""
+        place = self.store.result(*self.prepare(reference)).folder / RUNS
+        return place if place.exists() else None
 
     def _draw(
         self, experiment: Experiment[Any], config: Config, analysis: Analysis

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from ratecheck._experiment.model import Block, Columns, Config, Context, Experim
 from ratecheck._experiment.table import Table
 from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._processes.pool import call_in_processes
+from ratecheck._run.metrics import Keeping, following
 from ratecheck._run.plan import Board, Plan
 from ratecheck._store.store import Result, Store
+
+if TYPE_CHECKING:
+    from lora_bridge.runs import Watch
 
 
 def run(
@@ -32,11 +36,15 @@ def run(
     progress: Progress | None = None,
     reference: str | None = None,
     plan: Plan | None = None,
+    tensorboard: Path | None = None,
+    save_adapters: int | None = None,
 ) -> Table:
     """The table of all blocks in order: stored ones are read, missing ones computed and stored.
 
     An exception of ``compute`` passes through unchanged; nothing of the block it broke is stored.
     Of two processes that compute the same, the second waits and reads what the first has stored.
+    What runs of an experiment on a language model measure is written beside the table, see
+    :mod:`lora_bridge.metrics`.
 
     Args:
         experiment: defined in a file.
@@ -46,9 +54,12 @@ def run(
         progress: called with the number of blocks that are done and of all.
         reference: how another process finds the experiment: its id, or the path of its file.
         plan: of an experiment on a language model; then ``progress`` counts parts of blocks, too.
+        tensorboard: a folder for TensorBoard's event files of such an experiment; None: none.
+        save_adapters: after how many of its rounds adapters are saved as PEFT's folders.
 
     Raises:
-        InputError: blocks that are not distinct, or a folder that cannot be written.
+        InputError: blocks that are not distinct; a folder that cannot be written; adapters of
+            blocks that were computed without saving them; another experiment for the last two.
 
     Example::
 
@@ -65,22 +76,32 @@ def run(
             f"blocks of {experiment.id} must be distinct and at least one; found {len(blocks)}"
         )
     result = store.result(experiment, config)
+    keeping = Keeping.of(experiment.id, result, tensorboard, save_adapters)
     report = progress or (lambda done, total: None)
     try:
-        with result.locked(lambda: _say_that_it_waits(experiment.id)):
+        with (
+            result.locked(lambda: _say_that_it_waits(experiment.id)),
+            following(keeping) as follow,
+        ):
             result.clean()
             tables = [result.load(block) for block in blocks]
             missing = [i for i, table in enumerate(tables) if table is None]
+            begun = [b for b, t in zip(blocks, tables, strict=True) if t is not None]
+            keeping.check(
+                begun
+                + [b for b in map(blocks.__getitem__, missing) if result.unfinished(b).exists()]
+            )
             done = len(blocks) - len(missing)
             report(done, len(blocks))
             todo = [(blocks[i], result.unfinished(blocks[i])) for i in missing]
             with _board(plan, len(todo)) as board:
 
                 def look(running: Collection[int]) -> None:
+                    follow()
                     if board is not None and plan is not None:
                         report(done + board.done(running, plan), len(blocks))
 
-                work = _computed(experiment, config, todo, threads, reference, board, look)
+                work = _computed(experiment, config, todo, threads, reference, board, keeping, look)
                 for position, columns, seconds in work:
                     i = missing[position]
                     tables[i] = result.save(blocks[i], columns, seconds)
@@ -131,6 +152,7 @@ def _computed(
     threads: int,
     reference: str | None,
     board: Board | None,
+    keeping: Keeping,
     look: Callable[[Collection[int]], None],
 ) -> Iterator[tuple[int, Columns, float]]:
     """(position, columns, seconds) of each block, given with its folder, as it gets ready."""
@@ -138,16 +160,32 @@ def _computed(
     if workers <= 1:
         inner = 1 if experiment.parallel == "blocks" else threads
         for position, (block, folder) in enumerate(todo):
-            watch = None if board is None else board.watch(position, partial(look, [position]))
+            watch = _watch(board, position, keeping, block, partial(look, [position]))
             context = Context(inner, folder, watch)
             yield (position, *_timed(experiment, config, block, context))
         return
     # A worker finds the experiment by its reference: functions of a user's file do not pickle.
     values = {name: getattr(config, name) for name in config.to_dict()}
     name = reference or experiment.id
-    tasks = [(name, values, *one, board, position) for position, one in enumerate(todo)]
+    tasks = [(name, values, *one, board, keeping, position) for position, one in enumerate(todo)]
     for position, future in call_in_processes(_remote, tasks, workers, look=look):
         yield (position, *future.result())
+
+
+def _watch(
+    board: Board | None,
+    position: int,
+    keeping: Keeping,
+    block: Block,
+    after: Callable[[], None] = lambda: None,
+) -> Watch | None:
+    """What is told of a block's runs."""
+    writes = keeping.watch(block, after)
+    if board is None or writes is None:
+        return writes if board is None else board.watch(position, after)
+    from lora_bridge.runs import Both
+
+    return Both(writes, board.watch(position, after))
 
 
 def _timed(
@@ -164,9 +202,10 @@ def _remote(
     block: Block,
     folder: Path,
     board: Board | None,
+    keeping: Keeping,
     position: int,
 ) -> tuple[Columns, float]:
     experiment = registry.find_experiment(reference)
     config = experiment.config_type(**values)
-    watch = None if board is None else board.watch(position)
+    watch = _watch(board, position, keeping, block)
     return _timed(experiment, config, block, Context(1, folder, watch))

@@ -29,6 +29,7 @@ from linsys.bilevel import MetaTraining, Start, meta_test
 if TYPE_CHECKING:
     from lora_bridge.bilevel import TextDomain
     from lora_bridge.rivals import Steps
+    from lora_bridge.runs import Adapters
 
 #: Factors of beta that are tried for the control.
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -95,7 +96,14 @@ class Methods:
         config, seed = self.config, self.config.derive("rival", self.instance) % 2**32
         return Steps(count=count, gamma=config.gamma, batch=config.batch, seed=seed)
 
-    def _whole(self, name: str, like: Any, train: Callable[[], Any]) -> Any:
+    def _policy(self, theta: Any) -> Adapters:
+        """A policy as adapters that can be saved; a reward's head is none of the model's."""
+        policy = self.domains.models.policy
+        return {"policy": (policy.bank, policy.rows(theta[None])[0])}
+
+    def _whole(
+        self, name: str, like: Any, train: Callable[[], Any], *, reward: bool = False
+    ) -> Any:
         """What a training ends with, a vector like another one; it is a run of one round."""
         import torch
 
@@ -107,7 +115,8 @@ class Methods:
         def end(vector: Any) -> dict[str, Any]:
             return {"end": vector.cpu().numpy()}
 
-        trained = repeated(name, advance, like, [1], end, folder=self.folder)
+        policies = None if reward else self._policy
+        trained = repeated(name, advance, like, [1], end, adapters=policies, folder=self.folder)
         return torch.from_numpy(trained["end"][0]).to(like)
 
 
@@ -128,6 +137,10 @@ class Compared(Methods):
         config = self.config
         training = self.training(config.beta, config.eta)
         oracles = training.oracles(self.domains.train)
+
+        def adapters(state: Any) -> Adapters:
+            return self._policy(self.tuned(self.domains.test, state.phi, config.beta))
+
         return recorded(
             "OOD-PL",
             training,
@@ -135,6 +148,7 @@ class Compared(Methods):
             training.init(Start(self.domains.models.phi(), self.start), oracles),
             config.times,
             lambda state: measure(state.phi),
+            adapters=adapters,
             folder=self.folder,
             every=1,
         )
@@ -146,7 +160,7 @@ class Compared(Methods):
         config, start = self.config, self.start
         train, test, plain = self.domains.train, self.domains.test, self.domains.models.phi()
         steps, every = self._adam(config.steps), [*train, test]
-        phi = self._whole("MLE", plain, lambda: reward_mle(train, plain, steps))
+        phi = self._whole("MLE", plain, lambda: reward_mle(train, plain, steps), reward=True)
         climb: dict[str, Any] = {
             "steps": self._adam(config.rollouts),
             "beta": config.beta,
