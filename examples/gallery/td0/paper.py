@@ -1,0 +1,123 @@
+"""TD(0) with linear features, from independent samples: Theorem 2 of arXiv 1806.02450.
+
+Expectations are exact. (a), for the averaged iterate, holds and is loose by a factor of two or
+more; (b), for the last one, holds and is attained where its step goes to zero. As T grows, 2/3 is
+enough for the 2 in the floor of (b); a 1/4 there is refuted.
+"""
+
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from linsys.linalg import lambda_min, solve, squared, stationary, transpose
+
+PAPER = rc.Paper("td0", "TD(0)", "Bhandari, Russo, Singal: A Finite Time Analysis of TD Learning")
+
+
+class Chain:
+    """What the theorem speaks of, for kernel P, features phi (n, d), rewards and discount."""
+
+    def __init__(self, P: Any, phi: Any, reward: Any, gamma: Any) -> None:
+        (n, d), D = phi.shape, stationary(P)
+        self.p = (D[:, None] * P).reshape(n * n)  # of the transition (s, s')
+        here, there = np.repeat(phi, n, axis=0), np.tile(phi, (n, 1))
+        self.A = here[:, :, None] * (here - gamma * there)[:, None, :]
+        b = here * np.repeat(reward, n)[:, None]
+        self.g = b - self.A @ solve(self.mean(self.A), self.mean(b))  # g_t(theta_*)
+        self.variance = self.mean(squared(self.g))
+        self.Sigma = transpose(phi) @ (D[:, None] * phi)
+        self.d, self.room, self.rate = d, 1 - gamma, (1 - gamma) * lambda_min(self.Sigma)
+
+    def mean(self, values: Any) -> Any:
+        """The expectation over the transitions."""
+        return np.tensordot(self.p, values, axes=1)
+
+    def moments(self, step: Any, error: Any, doublings: int) -> tuple[Any, Any]:
+        """E[e e'] of e = theta_T - theta_* and of the mean of e_0 .. e_{T-1}; T = 2^doublings."""
+        d, size = self.d, 2 * self.d + 1  # of z = (e_0 + .. + e_{T-1}, e_T, 1)
+        N = np.zeros((len(self.p), size, size), dtype=int) + np.eye(size, dtype=int) + 0 * step
+        N[:, :d, d : 2 * d] += np.eye(d, dtype=int)
+        N[:, d : 2 * d, d : 2 * d] -= step * self.A
+        N[:, d : 2 * d, -1] += step * self.g
+        power = self.mean(N[:, :, None, :, None] * N[:, None, :, None, :]).reshape(size**2, size**2)
+        for _ in range(doublings):
+            power = power @ power
+        z = np.concatenate([0 * error, error, np.ones(1, dtype=int)])
+        second = (power @ np.multiply.outer(z, z).reshape(-1)).reshape(size, size)
+        return second[d : 2 * d, d : 2 * d], second[:d, :d] / 4**doublings
+
+
+CHAINS = rc.Space(
+    fields={
+        "P": rc.simplex("n", "n"),
+        "phi": rc.ball("n", "d"),  # ||phi(s)|| <= 1
+        "reward": rc.reals("n"),
+        "gamma": rc.interval(high=0.9),
+        "error": rc.reals("d"),  # theta_0 - theta_*
+        "share": rc.interval(low=0.01, high=1.0),  # of the longest step allowed
+        "doublings": rc.whole_numbers(low=6, high=14),  # T = 2^doublings
+    },
+    sizes={"n": (1, 3), "d": (1, 2)},
+    given={
+        "every transition is possible": lambda i: i.P.min() > 0.001,
+        "features of full rank": lambda i: lambda_min(transpose(i.phi) @ i.phi) > 0.001,
+        "T >= (8 / (1 - gamma))^2": lambda i: 2**i.doublings >= (8 / (1 - i.gamma)) ** 2,
+    },
+)
+
+
+@PAPER.upper("theorem_2a", ref="Theorem 2 (a)", on=CHAINS)
+def theorem_2a(i: Any) -> rc.Sides:
+    """For T >= (8 / (1 - gamma))^2 and steps 1/sqrt(T) the averaged iterate has E||V - V_*||_D^2 <=
+    (||theta_* - theta_0||^2 + 2 sigma^2) / ((1 - gamma) sqrt(T)).
+    """
+    chain, root = Chain(i.P, i.phi, i.reward, i.gamma), np.sqrt(2**i.doublings)
+    _, average = chain.moments(1 / root, i.error, int(i.doublings))
+    bound = (squared(i.error) + 2 * chain.variance) / (root * chain.room)
+    return (chain.Sigma * average).sum(), bound
+
+
+@PAPER.upper("theorem_2b", ref="Theorem 2 (b)", on=CHAINS)
+def theorem_2b(i: Any, floor: int = 2) -> rc.Sides:
+    """For a constant step alpha <= omega (1 - gamma) / 8, E||theta_T - theta_*||^2 <= exp(-alpha
+    (1 - gamma) omega T) ||theta_0 - theta_*||^2 + 2 alpha sigma^2 / ((1 - gamma) omega).
+    """
+    chain = Chain(i.P, i.phi, i.reward, i.gamma)
+    step = i.share * chain.rate / 8
+    last, _ = chain.moments(step, i.error, int(i.doublings))
+    start = np.exp(-step * chain.rate * 2**i.doublings) * squared(i.error)
+    return np.trace(last), start + floor * step * chain.variance / chain.rate
+
+
+@PAPER.upper(
+    "theorem_2b_floor",
+    ref="Theorem 2 (b), as T grows",
+    on=CHAINS,
+    printed_as="ours",
+    derivation="E[e] = 0, so that E||g||^2 = sigma^2 + E||A e||^2, without the proof's factor 2; "
+    "E||A e||^2 <= 4 ||V||_D^2, and 2 (1 - gamma) - 4 alpha >= 3/2 (1 - gamma).",
+)
+def theorem_2b_floor(i: Any) -> rc.Sides:
+    """In the limit T to infinity of Theorem 2 (b), 2/3 is enough in the place of 2."""
+    chain = Chain(i.P, i.phi, i.reward, i.gamma)
+    step, d = i.share * chain.rate / 8, chain.d
+    M = np.eye(d, dtype=int) - step * chain.A
+    pairs = chain.mean(M[:, :, None, :, None] * M[:, None, :, None, :]).reshape(d**2, d**2)
+    noise = step**2 * chain.mean(chain.g[:, :, None] * chain.g[:, None, :]).reshape(-1)
+    last = solve(np.eye(d**2, dtype=int) - pairs, noise).reshape(d, d)
+    return np.trace(last), 2 * step * chain.variance / (3 * chain.rate)
+
+
+@PAPER.upper(
+    "theorem_2b_eighth",
+    ref="Theorem 2 (b) with a wrong constant",
+    on=CHAINS,
+    expect="violated",
+    printed_as="ours",
+    note="One feature that is always 1 has the floor alpha sigma^2 / (2 (1 - gamma)).",
+    corrected="theorem_2b",
+)
+def theorem_2b_eighth(i: Any) -> rc.Sides:
+    """Theorem 2 (b) with 1/4 in the place of 2 before alpha sigma^2 / ((1 - gamma) omega)."""
+    return theorem_2b(i, floor=0.25)
