@@ -8,6 +8,10 @@ template, examples or an end token. A choice's log-likelihood is
 - a sum over its tokens ("acc" of the harness),
 - that divided by the choice's length in characters ("acc_norm"),
 - or divided by its tokens.
+
+Intervals are over questions: what another draw of as many of them would give the same model. What
+another seed of its training would give they do not know. A model and the same model with adapters
+are compared on the same questions, whose difficulty then cancels (:class:`Comparison`).
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from linsys.validate import InputError, check_instance
@@ -31,12 +37,21 @@ from lora_bridge.peft_io import load_adapter, targets_of
 from lora_bridge.splits import by_key
 from lora_bridge.targets import adaptable
 
-__all__ = ["Accuracy", "score_choices", "score_file"]
+__all__ = [
+    "Accuracy",
+    "Comparison",
+    "compare_choices",
+    "compare_file",
+    "score_choices",
+    "score_file",
+]
 
 #: Tokens that go through the model together, padding included.
 _AT_ONCE = 4096
 #: Of a normal variable that lies within with 95 %.
 _Z = 1.959963984540054
+#: What a choice's log-likelihood is divided by.
+_DIVISORS = ("nothing", "characters", "tokens")
 
 
 @dataclass(frozen=True)
@@ -79,6 +94,76 @@ class Accuracy:
         return {**named, "lo": low, "hi": high, "right": self.right, "questions": self.questions}
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """A model with adapters and without on the same questions.
+
+    Attributes:
+        adapted, base: their accuracies.
+        gained, lost: questions that only the first answers, and only the second.
+
+    >>> made = Comparison(Accuracy(70, 100), Accuracy(60, 100), gained=15, lost=5)
+    >>> [round(x, 3) for x in (made.difference, *made.interval, made.p)]
+    [0.1, 0.012, 0.186, 0.041]
+    """
+
+    adapted: Accuracy
+    base: Accuracy
+    gained: int
+    lost: int
+
+    @property
+    def difference(self) -> float:
+        """Accuracy with adapters less accuracy without."""
+        return (self.gained - self.lost) / self.adapted.questions
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the difference, with 95 %: Newcombe's tenth method for paired proportions.
+
+        It joins the two intervals by Wilson, with the correlation of the answers, of which a
+        positive one is corrected for continuity (Statistics in Medicine 17, 2635, 1998).
+        """
+        ours, base = self.adapted, self.base
+        both = ours.right - self.gained
+        neither = ours.questions - both - self.gained - self.lost
+        sizes = ours.right * base.right * (neither + self.lost) * (neither + self.gained)
+        product = both * neither - self.gained * self.lost
+        if product > 0:
+            product = max(0.0, product - ours.questions / 2)
+        phi = product / math.sqrt(sizes) if sizes else 0.0
+
+        def joined(one: float, other: float) -> float:
+            return math.sqrt(max(0.0, one**2 - 2 * phi * one * other + other**2))
+
+        (l1, u1), (l2, u2) = ours.interval, base.interval
+        low = joined(ours.value - l1, u2 - base.value)
+        high = joined(u1 - ours.value, base.value - l2)
+        return self.difference - low, self.difference + high
+
+    @property
+    def p(self) -> float:
+        """Of McNemar's exact test that adapters gain as many questions as they lose."""
+        from scipy.stats import binomtest
+
+        changed = self.gained + self.lost
+        return float(binomtest(self.gained, changed).pvalue) if changed else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers as plain JSON values: the adapted model's, then the comparison's."""
+        low, high = self.interval
+        return {
+            **self.adapted.to_dict(),
+            "base": self.base.value,
+            "gained": self.gained,
+            "lost": self.lost,
+            "difference": self.difference,
+            "difference_lo": low,
+            "difference_hi": high,
+            "p": self.p,
+        }
+
+
 def score_choices(
     bank: AdapterBank, tokenizer: Any, examples: Sequence[Example], X: Tensor | None = None
 ) -> list[Accuracy]:
@@ -97,6 +182,36 @@ def score_choices(
         InputError: a question whose choices are not known in full; one that is longer than the
             model has places for.
     """
+    right = _right(bank, tokenizer, examples, X)
+    return [_accuracy(right[name], name, examples) for name in _DIVISORS]
+
+
+def compare_choices(
+    bank: AdapterBank, tokenizer: Any, examples: Sequence[Example], X: Tensor
+) -> list[Comparison]:
+    """The same with the adapters X (r, w) and without, on the same questions."""
+    base, ours = (_right(bank, tokenizer, examples, rows) for rows in (None, X))
+    return [
+        Comparison(
+            _accuracy(ours[name], name, examples),
+            _accuracy(base[name], name, examples),
+            int((ours[name] & ~base[name]).sum()),
+            int((base[name] & ~ours[name]).sum()),
+        )
+        for name in _DIVISORS
+    ]
+
+
+def _accuracy(right: NDArray[np.bool_], name: str, examples: Sequence[Example]) -> Accuracy:
+    domains = {example.domain for example in examples}
+    domain = domains.pop() if len(domains) == 1 else ""
+    return Accuracy(int(right.sum()), len(right), name, domain)
+
+
+def _right(
+    bank: AdapterBank, tokenizer: Any, examples: Sequence[Example], X: Tensor | None
+) -> dict[str, NDArray[np.bool_]]:
+    """Which questions are answered, (questions,), by what log-likelihoods are divided by."""
     check_instance("bank", bank, AdapterBank, "an AdapterBank of the model")
     tokenizer_of(tokenizer)
     examples = listed("examples", examples, Example)
@@ -110,10 +225,12 @@ def score_choices(
             )
     zero = torch.zeros(1, bank.width, device=bank.device)
     rows = zero if X is None else floats("X", X, "r", bank.width)
-    right = {"nothing": 0, "characters": 0, "tokens": 0}
-    for group in _batches([_tokens(tokenizer, example) for example in examples], examples):
-        sums = _sums(bank, rows, [tokens for tokens, _ in group])
-        for (tokens, example), values in zip(group, sums, strict=True):
+    right = {name: np.zeros(len(examples), bool) for name in _DIVISORS}
+    tokenized = [_tokens(tokenizer, example) for example in examples]
+    for group in _batches(tokenized):
+        sums = _sums(bank, rows, [tokenized[i] for i in group])
+        for i, values in zip(group, sums, strict=True):
+            example, tokens = examples[i], tokenized[i]
             answer = example.choices.index(example.target)
             lengths = {
                 "nothing": torch.ones(len(values)),
@@ -121,43 +238,60 @@ def score_choices(
                 "tokens": torch.tensor([len(ids) - start for ids, start in tokens]),
             }
             for name, length in lengths.items():
-                right[name] += int((values / length).argmax()) == answer
-    domains = {example.domain for example in examples}
-    domain = domains.pop() if len(domains) == 1 else ""
-    return [Accuracy(count, len(examples), name, domain) for name, count in right.items()]
+                right[name][i] = int((values / length).argmax()) == answer
+    return right
 
 
 def score_file(
     data: Path | str,
     model: Path | str | None = None,
     limit: int | None = None,
-    adapter: Path | str | None = None,
 ) -> list[Accuracy]:
-    """The same for every domain of a file or a folder.
+    """Accuracies of a model, for every domain of a file or a folder.
 
     Args:
         data: see :mod:`lora_bridge.data`.
         model: see :func:`lora_bridge.models.load_model`.
         limit: so many questions of a domain at most, an even selection of them.
-        adapter: a folder that PEFT has written; the model alone without it.
 
     Raises:
-        InputError: what the readers of data, models and adapters refuse, and
-            :func:`score_choices`.
+        InputError: what the readers of data and models refuse, and :func:`score_choices`.
     """
-    domains = by_key(read_examples(data), lambda example: example.domain)
-    loaded = load_model(model)
-    if adapter is None:
-        bank, X = AdapterBank(loaded.model, [next(iter(adaptable(loaded.model)))]), None
-    else:
-        bank = AdapterBank(loaded.model, targets_of(adapter))
-        X = load_adapter(adapter, bank)
-    scores: list[Accuracy] = []
-    for examples in domains.values():
+    domains, loaded = _domains(data, limit), load_model(model)
+    bank = AdapterBank(loaded.model, [next(iter(adaptable(loaded.model)))])
+    each = [score_choices(bank, loaded.tokenizer, examples) for examples in domains]
+    return [score for scores in each for score in scores]
+
+
+def compare_file(
+    data: Path | str,
+    adapter: Path | str,
+    model: Path | str | None = None,
+    limit: int | None = None,
+) -> list[Comparison]:
+    """A model with an adapter and without, for every domain of a file or a folder.
+
+    Args:
+        data, model, limit: as for :func:`score_file`.
+        adapter: a folder of PEFT.
+
+    Raises:
+        InputError: as there; what the reader of adapters refuses.
+    """
+    domains, loaded = _domains(data, limit), load_model(model)
+    bank = AdapterBank(loaded.model, targets_of(adapter))
+    X = load_adapter(adapter, bank)
+    each = [compare_choices(bank, loaded.tokenizer, examples, X) for examples in domains]
+    return [score for scores in each for score in scores]
+
+
+def _domains(data: Path | str, limit: int | None) -> list[list[Example]]:
+    """The questions of every domain, evenly selected ones where they are to be fewer."""
+    selected = []
+    for examples in by_key(read_examples(data), lambda example: example.domain).values():
         most = len(examples) if limit is None else min(limit, len(examples))
-        chosen = [examples[i * len(examples) // most] for i in range(most)]
-        scores += score_choices(bank, loaded.tokenizer, chosen, X)
-    return scores
+        selected.append([examples[i * len(examples) // most] for i in range(most)])
+    return selected
 
 
 #: A choice after its prompt: all tokens, and how many of them are the prompt's.
@@ -186,21 +320,17 @@ def _tokens(tokenizer: Any, example: Example) -> list[_Choice]:
     return made
 
 
-def _batches(
-    tokens: Sequence[list[_Choice]], examples: Sequence[Example]
-) -> Iterator[list[tuple[list[_Choice], Example]]]:
-    """Questions of similar lengths and equally many choices."""
-    every = sorted(
-        zip(tokens, examples, strict=True),
-        key=lambda one: (len(one[0]), max(len(ids) for ids, _ in one[0])),
-    )
-    group: list[tuple[list[_Choice], Example]] = []
-    for one in every:
-        size = (len(group) + 1) * len(one[0]) * max(len(ids) for ids, _ in one[0])
-        if group and (len(one[0]) != len(group[0][0]) or size > _AT_ONCE):
+def _batches(tokens: Sequence[list[_Choice]]) -> Iterator[list[int]]:
+    """Numbers of questions of similar lengths and equally many choices."""
+    longest = [max(len(ids) for ids, _ in choices) for choices in tokens]
+    group: list[int] = []
+    for i in sorted(range(len(tokens)), key=lambda i: (len(tokens[i]), longest[i])):
+        count = len(tokens[i])
+        size = (len(group) + 1) * count * longest[i]
+        if group and (count != len(tokens[group[0]]) or size > _AT_ONCE):
             yield group
             group = []
-        group.append(one)
+        group.append(i)
     yield group
 
 

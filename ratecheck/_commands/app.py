@@ -223,28 +223,40 @@ def score(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say how many questions a model answers, as lm-evaluation-harness scores them."""
+    """Say how many questions a model answers, as lm-evaluation-harness scores them.
+
+    With an adapter it is compared with the model alone on the same questions. Intervals are over
+    questions.
+    """
     from linsys.validate import check_integer
     from ratecheck._report import terminal
 
     if limit is not None:
         check_integer("limit", limit, low=1)
     _begin_with_models()
-    from lora_bridge.scoring import score_file
+    from lora_bridge.scoring import Accuracy, Comparison, compare_file, score_file
 
-    scores = score_file(data, model, limit, adapter)
-    if as_json:
-        print(terminal.dump([score.to_dict() for score in scores]))
+    scores: Sequence[Accuracy | Comparison]
+    if adapter is None:
+        scores = score_file(data, model, limit)
     else:
-        headers = ("domain", "log-likelihood", "accuracy", "95 % interval", "questions")
-        cells = [
-            (
-                *(one.domain, one.divided_by, f"{one.value:.3f}"),
-                *("[{:.3f}, {:.3f}]".format(*one.interval), str(one.questions)),
-            )
-            for one in scores
-        ]
-        terminal.console().print(terminal.tabulate(headers, cells))
+        scores = compare_file(data, adapter, model, limit)
+    if as_json:
+        print(terminal.dump([one.to_dict() for one in scores]))
+        return
+    interval = "[{:.3f}, {:.3f}]".format
+    headers = ["domain", "log-likelihood", "accuracy", "95 % interval", "questions"]
+    if adapter is not None:
+        headers += ["without adapter", "difference", "95 % interval, paired", "p (McNemar)"]
+    cells = []
+    for one in scores:
+        own = one.adapted if isinstance(one, Comparison) else one
+        cells.append([own.domain, own.divided_by, f"{own.value:.3f}", interval(*own.interval)])
+        cells[-1].append(str(own.questions))
+        if isinstance(one, Comparison):
+            cells[-1] += [f"{one.base.value:.3f}", f"{one.difference:+.3f}"]
+            cells[-1] += [interval(*one.interval), f"{one.p:.2g}"]
+    terminal.console().print(terminal.tabulate(headers, cells))
 
 
 def _begin_with_models() -> None:
