@@ -59,10 +59,11 @@ def test_a_claim_conforms(name: str) -> None:
     check_claim(CLAIMS[name], Options(), others=CLAIMS)
 
 
-td0, sgd, scaffold = map(figure, ("td0", "sgd", "scaffold"))
+td0, sgd, scaffold, dpo = map(figure, ("td0", "sgd", "scaffold", "dpo"))
 OF_TD0 = [(td0, "STATED", -1.5, "(a): exponent of T")]
 OF_SGD = [(sgd, "STATED", -0.5, panel) for panel in sgd.PANELS]
 OF_SCAFFOLD = [(scaffold, "FACTOR", 4.0, "Phi / its bound")]
+OF_DPO = [(dpo, "POWER", 0.5, "largest gap")]
 
 
 class TestTD0(rc.ExperimentSuite):
@@ -78,3 +79,8 @@ class TestSGD(rc.ExperimentSuite):
 class TestScaffold(rc.ExperimentSuite):
     small = small(scaffold, rounds=1500)
     wrong = OF_SCAFFOLD
+
+
+class TestDPO(rc.ExperimentSuite):
+    small = small(dpo, beta=(0.5, 1.0), steps=1000)
+    wrong = OF_DPO
