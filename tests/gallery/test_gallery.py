@@ -59,11 +59,12 @@ def test_a_claim_conforms(name: str) -> None:
     check_claim(CLAIMS[name], Options(), others=CLAIMS)
 
 
-td0, sgd, scaffold, dpo = map(figure, ("td0", "sgd", "scaffold", "dpo"))
+td0, sgd, scaffold, dpo, ef21 = map(figure, ("td0", "sgd", "scaffold", "dpo", "ef21"))
 OF_TD0 = [(td0, "STATED", -1.5, "(a): exponent of T")]
 OF_SGD = [(sgd, "STATED", -0.5, panel) for panel in sgd.PANELS]
 OF_SCAFFOLD = [(scaffold, "FACTOR", 4.0, "Phi / its bound")]
 OF_DPO = [(dpo, "POWER", 0.5, "largest gap")]
+OF_EF21 = [(ef21, "POWER", 8, "EF21 / Theorem 2")]
 
 
 class TestTD0(rc.ExperimentSuite):
@@ -84,3 +85,8 @@ class TestScaffold(rc.ExperimentSuite):
 class TestDPO(rc.ExperimentSuite):
     small = small(dpo, beta=(0.5, 1.0), steps=1000)
     wrong = OF_DPO
+
+
+class TestEF21(rc.ExperimentSuite):
+    small = small(ef21, T=300)
+    wrong = OF_EF21
