@@ -59,12 +59,15 @@ def test_a_claim_conforms(name: str) -> None:
     check_claim(CLAIMS[name], Options(), others=CLAIMS)
 
 
-td0, sgd, scaffold, dpo, ef21 = map(figure, ("td0", "sgd", "scaffold", "dpo", "ef21"))
+td0, sgd, scaffold, dpo, ef21, local_gd = map(
+    figure, ("td0", "sgd", "scaffold", "dpo", "ef21", "local_gd")
+)
 OF_TD0 = [(td0, "STATED", -1.5, "(a): exponent of T")]
 OF_SGD = [(sgd, "STATED", -0.5, panel) for panel in sgd.PANELS]
 OF_SCAFFOLD = [(scaffold, "FACTOR", 4.0, "Phi / its bound")]
 OF_DPO = [(dpo, "POWER", 0.5, "largest gap")]
 OF_EF21 = [(ef21, "POWER", 8, "EF21 / Theorem 2")]
+OF_LOCAL_GD = [(local_gd, "STATED", 2.0, f"H = {H}: exponent") for H in (2, 8)]
 
 
 class TestTD0(rc.ExperimentSuite):
@@ -90,3 +93,8 @@ class TestDPO(rc.ExperimentSuite):
 class TestEF21(rc.ExperimentSuite):
     small = small(ef21, T=300)
     wrong = OF_EF21
+
+
+class TestLocalGD(rc.ExperimentSuite):
+    small = small(local_gd, rounds=100)
+    wrong = OF_LOCAL_GD
