@@ -331,7 +331,7 @@ def eq16_whole(
 @PAPER.upper(
     "eq15_smoothness",
     ref="equation (15), the smoothness of f_i^S",
-    tex=r"\sum_h\mathbb E\|\nabla f_i^{\mathcal S}(X_i^{t,h})-\nabla f_i^{\mathcal S}(X^t)\|^2\le"
+    tex=r"\sum_h\mathbb E\|\nabla f_i^{\mathcal S}(X_i^{t,h})-\nabla f_i^{\mathcal S}(X^t)\|^2\le "
     r"L^2\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2",
     on=rounds(ANY_STEP, fresh=True),
     expect="violated",
@@ -357,7 +357,9 @@ def eq15_smoothness(step: Any) -> rc.Sides:
     derivation="Proposition D.4 (ii). Attained.",
 )
 def eq15_smoothness_corrected(step: Round) -> rc.Sides:
-    """The same with L^2 r^2/k_i^2."""
+    """(1/H) sum_h E||grad f_i^S(X_i^h) - grad f_i^S(X)||^2 <= L^2 (r^2/k_i^2) (1/H) sum_h E||X_i^h
+    - X||^2.
+    """
     return at.eq15_smoothness(step, 2)
 
 

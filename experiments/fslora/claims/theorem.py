@@ -119,7 +119,10 @@ LR_MANY = true_variant(
     lr,
     id="fslora.lr_many",
     source="FSLoRA, Theorem 4.4, the learning rate for many devices or local steps",
-    text="The same where N H >= 6 sqrt((c_h + 1) mean r^2/k_i^2).",
+    text="Where N H >= 6 sqrt((c_h + 1) mean r^2/k_i^2), the printed learning rate implies gamma "
+    "<= 1/(3 H L_s) of (14), 1/(sqrt(18) H L) of (16) and 1/(6 sqrt((c_h + 1) mean r^2/k_i^2) H L) "
+    "of (17).",
+    latex=lr.latex + r"\quad\text{where }NH\ge6\sqrt{(c_h+1)\overline{r^2/k^2}}",
     space=replace(
         STEPS,
         given={"N H large": lambda s: at.enough(s.rho, s.c_h) <= s.N * s.H},
@@ -237,7 +240,8 @@ THM4_4_SHORT = true_variant(
     thm4_4,
     id="fslora.thm4_4_short",
     source="FSLoRA, Theorem 4.4 on the functions that refute it, for few local steps",
-    text="The same for H <= 35, for any k, on the functions that violate it for large H.",
+    text="The functions that violate (6) for large H obey it for H <= 35, at any k.",
+    latex=thm4_4.latex + r",\quad H\le35",
     space=runs(at.printed_step, steps=35),
     note="It does not say that (6) holds for H <= 35 on all functions. H = 36 is too many: for r/k "
     "-> 1, l -> L and N = 1, with gamma L = 1/H^2, sigma_g = 0 and long runs from the minimum, the "
@@ -255,7 +259,9 @@ THM4_4_RATIOS = replace(
     THM4_4_SHORT,
     id="fslora.thm4_4_ratios",
     source="FSLoRA, Theorem 4.4 on the functions that refute it, at the authors' ratios",
-    text="The same for k/r <= 3/4 and H <= 58, which the authors' ratios and H = 50 and 20 are.",
+    text="The functions that violate (6) for large H obey it for k/r <= 3/4 and H <= 58, which the "
+    "authors' ratios and H = 50 and 20 are.",
+    latex=thm4_4.latex + r",\quad H\le58,\ k/r\le\tfrac34",
     space=runs(at.printed_step, steps=58, least=4 / 3),
     note="Together with fslora.lr_authors: neither reason for which the theorem fails shows at the "
     "authors' N, H and ratios. It does not say that (6) holds there on all functions.",
@@ -361,7 +367,8 @@ STEP_CORRECTED = true_variant(
     thm4_4_step,
     id="fslora.thm4_4_step_corrected",
     source="FSLoRA, Theorem 4.4 where k_i = r and gradients are exact, corrected",
-    text="The same for gamma <= 1/(4 H L sqrt(c_h + 1)).",
+    text="With sigma_g = sigma_s = sigma_h = 0: (1/T) sum_t ||grad f(X^t)||^2 <= 4 (f(X^0) - f*) / "
+    "(gamma T H) for gamma <= 1/(4 H L sqrt(c_h + 1)).",
     latex=r"\frac1T\sum_t\|\nabla f(X^t)\|^2\le\frac{4(f(X^0)-f^*)}{\gamma TH},\quad"
     r"\gamma\le\frac1{4HL\sqrt{c_h+1}}",
     space=opposed(_without_devices(at.fixed_step)),

@@ -191,7 +191,7 @@ def thm4_4_lora(s: LoraRun) -> rc.Sides:
     "thm4_4_lora_short",
     ref="Theorem 4.4 on the loss of W0 + BA that refutes it, for few local steps",
     tex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le\frac{4(f^{\mathcal S}(X^0)-"
-    r"f^*)}{\gamma TH}+\Big(6\frac rk+12\frac{r^2}{k^2}\Big)\frac{\gamma L\sigma_s^2}N,\quad"
+    r"f^*)}{\gamma TH}+\Big(6\frac rk+12\frac{r^2}{k^2}\Big)\frac{\gamma L\sigma_s^2}N,\quad "
     r"H+1\le12\frac{r^2}{k^2}+24\frac{r^3}{k^3}",
     on=LORA_SHORT,
     printed_as="ours",
