@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from experiments.oodpl.claims import convergence
 from experiments.oodpl.claims._outer import rounds
 from experiments.oodpl.claims.convergence import theorem_1_corrected
+from experiments.oodpl.claims.remark import remark_1
 from experiments.oodpl.theory import theorem as at
 from experiments.oodpl.theory.bilevel import Policy, Reward, System
 from experiments.oodpl.theory.conditions import Conditions
@@ -61,6 +63,36 @@ def test_two_answers_have_the_gradient_of_a_system() -> None:
     margin = np.log(np.array([0.3 / 0.7]))
     plain = at.two_answers(margin, np.array([1.1]), np.array([3.0]), np.array([1.3]))
     np.testing.assert_allclose(found, plain)
+
+
+def test_rounds_of_two_answers_are_steps_of_gradient_descent() -> None:
+    margin, slope, beta, eta, K = -0.3, 2.0, 1.7, 0.4, 5
+    log_odds, phi, squares = margin + 0.8 / beta, 0.0, []
+    for _ in range(K):
+        gradient = -slope / beta / (1 + np.exp(log_odds + slope * phi / beta))
+        squares.append(gradient**2)
+        phi -= eta * gradient
+    numbers = [np.array([value]) for value in (margin, 0.8, slope, beta, eta)]
+    mean, last = at.rounds_of_two_answers(*numbers, np.array([K]))
+    np.testing.assert_allclose(mean, np.mean(squares), rtol=1e-12)
+    np.testing.assert_allclose(last, 0.8 + slope * phi, rtol=1e-12)
+    fewer, _ = at.rounds_of_two_answers(*numbers, np.array([K - 1]))
+    assert abs(fewer / mean - 1) > 0.01
+
+
+def test_the_counterexample_to_remark_1_is_checked_against_its_assumptions() -> None:
+    space = remark_1.space
+    s = space.views({name: np.array([value]) for name, value in remark_1.family[1].items()})
+    assert all(holds(s).all() for holds in space.assumes.values())
+    for name, broken in (
+        ("Assumption 1, mu", {"at": replace(s.at, R=0 * s.at.R)}),
+        (
+            "Assumption 2, T",
+            {"bounds": replace(s.bounds, reward=replace(s.reward, xi=0 * s.reward.xi))},
+        ),
+        ("eta <= 1/(4P), P the smoothness of L", {"eta": 2 * s.eta}),
+    ):
+        assert not space.assumes[name](SimpleNamespace(**{**vars(s), **broken})).any(), name
 
 
 def two_domains(K: int) -> Rounds:

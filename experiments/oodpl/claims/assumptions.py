@@ -124,7 +124,9 @@ def A1_corrected(system: System, theta: rc.Numbers, other: rc.Numbers, mu: rc.Nu
     "every prompt: with p parameters, p + 1 answers at least.",
 )
 def A1_ball(system: Any, theta: Any, other: Any, policy: Any) -> rc.Sides:
-    """It holds with mu = e^(-R d) min_x lambda_min(Cov_0 psi(x, .))."""
+    """On ||theta|| <= R, -log pi_theta(y|x) is strongly convex with mu = e^(-R d) min_x
+    lambda_min(Cov_0 psi(x, .)), d the diameter of psi.
+    """
     return A1(system, theta, other, policy.mu)
 
 

@@ -113,8 +113,8 @@ def lemma_4_step_ii(instance: Any) -> rc.Sides:
     derivation="The positive root of (6 a - 3) c^2 + (6 - 2 s) c - 2, with a >= 1 and s < 1.",
 )
 def lemma_4_step_ii_corrected(at: Conditions) -> rc.Sides:
-    """It holds exactly for alpha b mu/e^beta <= 2/(3 - s + sqrt((3 - s)^2 + 2 (6 a - 3))), a = B^2
-    A/(b mu)^2: a lower bound of beta.
+    """Step (ii) of Lemma 4 holds exactly for alpha b mu/e^beta <= 2/(3 - s + sqrt((3 - s)^2 + 2 (6
+    a - 3))), a = B^2 A/(b mu)^2: a lower bound of beta.
     """
     return step_ii(replace(at, c=at.largest))
 

@@ -124,7 +124,9 @@ def lemma_5_squared(run: Inner) -> rc.Sides:
     "lemma_5_variance",
     ref="Lemma 5 with its square and b^(1/beta), the variance as in (21)",
     on=runs(given=_ALLOWED_TRUE),
-    tex=lemma_5.latex,
+    tex=r"\mathbb E\|\theta_{t+1}-\theta_*\|^2\le\Big(1-\frac{2\alpha b^{1/\beta}\mu B^{1/\beta}L}"
+    r"{b^{1/\beta}\mu+B^{1/\beta}L}\Big)\mathbb E\|\theta_t-\theta_*\|^2+\alpha^2\sigma^2,\quad"
+    r"\mathbb E_z\|\nabla_\theta\mathcal L_{FT}-\nabla_\theta\ell_{FT}\|^2\le\sigma",
     expect="violated",
     note="(21) has sigma where the proof has sigma^2. Below one sigma is more than sigma^2: "
     "features (0, 0, 0.1), r = 0 and alpha = 400, from theta_*: 356 against 16.",
@@ -135,8 +137,9 @@ def lemma_5_squared(run: Inner) -> rc.Sides:
     reading_of="lemma_5",
 )
 def lemma_5_variance(run: Inner) -> rc.Sides:
-    """The same with b^(1/beta) and B^(1/beta), where E||grad L_FT - grad l_FT||^2 <= sigma as
-    Assumption 4 prints it.
+    """E||theta_{t+1} - theta_*||^2 <= (1 - 2 alpha b' mu B' L/(b' mu + B' L)) E||theta_t -
+    theta_*||^2 + alpha^2 sigma^2 for alpha <= 2/(b' mu + B' L), b' = b^(1/beta), B' = B^(1/beta),
+    where E||grad L_FT - grad l_FT||^2 <= sigma as Assumption 4 prints it.
     """
     return at.lemma_5_variance(run)
 
@@ -373,7 +376,7 @@ def lemma_3_true_bounds(run: Inner, pairs: Any) -> rc.Sides:
     uses=["lemma_4_corrected", "lpl_2L_corrected", "lpl_2M"],
 )
 def lemma_3_corrected(run: Inner, pairs: Numbers) -> rc.Sides:
-    """It is at most 8 M^2 times the bound of ood.lemma_4_corrected, with the larger of w and
-    (T/(beta mu))^2 (2 L + M^2)^2/4 for w.
+    """E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 is at most 8 M^2 times the bound of
+    ood.lemma_4_corrected, with the larger of w and (T/(beta mu))^2 (2 L + M^2)^2/4 for w.
     """
     return run.hypergradient_errors(pairs)[:, 1:], at.lemma_3_bound(run, _steps(run))

@@ -154,8 +154,8 @@ def D2_jensen(round: outer.Round) -> rc.Sides:
     "squares of its two parts, theta_D to theta_* and T to the mean.",
 )
 def D2_jensen_corrected(round: outer.Round) -> rc.Sides:
-    """It is at most sigma_3^2 + 2 E_T E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 + 2
-    sigma_T^2, sigma_T^2 the variance of d L_PL(theta_*)/d phi between the domains.
+    """E||grad L - g||^2 <= sigma_3^2 + 2 E_T E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 +
+    2 sigma_T^2, sigma_T^2 the variance of d L_PL(theta_*)/d phi between the domains.
     """
     return round.error, round.sigma_3 + 2 * round.within + 2 * round.sigma_T
 
@@ -201,6 +201,8 @@ _SLOW: dict[str, Any] = {
     "domains (ood.D2_jensen), and P of the reward (ood.D2_P). 24 M^2 T^2/beta^2 is not of the "
     "unit of the left side, so that rescaled features make it small. With b^(1/beta) the bound "
     "holds for a reason that has nothing to do with training: ood.theorem_1_noise.",
+    reading="With the constants that its proof derives. With any constant before 1/beta^2, (25) is "
+    "true of every phi, trained or not (ood.remark_1_corrected), and says nothing of an algorithm.",
     corrected="theorem_1_corrected",
     main=True,
     uses=["D2_P", "D2_jensen", "D2_telescoping", "lemma_3", "theorem_1_D"],
@@ -291,7 +293,7 @@ THEOREM_1_TWO_ROUNDS = replace(
     theorem_1_corrected,
     id="ood.theorem_1_two_rounds",
     source="OOD-PL, Theorem 1, corrected, for two rounds",
-    text="The same for K = 2 with D = 1.",
+    text=theorem_1_corrected.text + " Here for K = 2 with D = 1.",
     space=rounds(K=2, inner_steps=1),
     note="",
     printed_as="ours",
@@ -343,8 +345,6 @@ def theorem_1_rate() -> Sequence[rc.Regime]:
     "which bounds of e^(r/beta) depend on.",
     corrected="theorem_1_tau_corrected",
     printed_as="misprint",
-    reading="The term tau by itself, with the third power of sigma_3 that D.2 ends with.",
-    reading_of="theorem_1",
 )
 def theorem_1_tau(sigma_3: Numbers, rest: Numbers) -> rc.Sides:
     """tau = 3 sigma_3^3 + 144 M^2 alpha^2 sigma_1^2/kappa is the part of D.2's bound without K and

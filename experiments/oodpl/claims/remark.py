@@ -10,12 +10,20 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.oodpl.claims._inner import PAIRS, runs
+from experiments.oodpl.claims._inner import PAIRS, quiet, runs
 from experiments.oodpl.claims._outer import TUNED
-from experiments.oodpl.claims._spaces import SAMPLES, domain, domains
+from experiments.oodpl.claims._spaces import (
+    SAMPLES,
+    domain,
+    domains,
+    policy_assumptions,
+    reward_assumptions,
+    within,
+)
 from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import theorem as at
-from experiments.oodpl.theory.bilevel import minimiser
+from experiments.oodpl.theory.bilevel import Policy, Reward, minimiser
+from experiments.oodpl.theory.constants import PolicyConstants, RewardConstants
 from experiments.oodpl.theory.hypergradient import Run
 from experiments.oodpl.theory.inner import Inner
 from linsys.linalg import Numbers, norm
@@ -25,6 +33,41 @@ def _linear(**fields: Any) -> SimpleNamespace:
     """``run``: an inner loop on the rewards xi.phi."""
     s = domain(**{**fields, "r0": 0 * fields["r0"]})
     return SimpleNamespace(run=Run(s.system, s.phi, s.theta, s.z, s.alpha, s.pair))
+
+
+def _two_answers(
+    *, margin: Any, gap: Any, slope: Any, beta: Any, more: Any, K: Any, share: Any
+) -> SimpleNamespace:
+    """Both runs, ``first`` with beta and ``second`` with beta', and what the assumptions are about.
+
+    theta is the log-odds of the preferred answer, so that the policy reaches (9) at every phi; the
+    balls are those that both runs stay in.
+    """
+    eta = share * (beta / slope) ** 2
+    runs, lowest, highest, moved = [], [], [], []
+    for factor in (beta, beta * (1 + more)):
+        mean, last = at.rounds_of_two_answers(margin, gap, slope, factor, eta, K)
+        runs.append(mean)
+        lowest.append(margin + gap / factor)
+        highest.append(margin + last / factor)
+        moved.append((last - gap) / slope)
+    first, zero = np.array([[[1]], [[0]]])[None, None, :, 0], 0 * gap[:, None, None, None]
+    policy = Policy(psi=first + zero, log_h=zero[..., 0] + np.zeros(2, dtype=int))
+    reward = Reward(xi=slope[:, None, None, None] * first, r0=gap[:, None, None] * first[..., 0])
+    low, high = np.minimum(*lowest), np.maximum(*highest)
+    reach = np.maximum(*moved)
+    return SimpleNamespace(
+        first=runs[0],
+        second=runs[1],
+        eta=eta,
+        smooth=(slope / beta) ** 2 / 4,
+        policy=policy,
+        ends=(low[:, None], high[:, None]),
+        at=PolicyConstants(policy, np.maximum(abs(low), abs(high))),
+        reward=reward,
+        phi=reach[:, None],
+        bounds=RewardConstants(reward, reach),
+    )
 
 
 @PAPER.upper(
@@ -42,6 +85,16 @@ def _linear(**fields: Any) -> SimpleNamespace:
             "K": rc.whole_numbers(low=2, high=50),
             "share": rc.positive(low=0.01, high=1.0),
         },
+        view=quiet(_two_answers),
+        assumes={
+            name: quiet(holds)
+            for name, holds in {
+                **policy_assumptions(lambda s: (s.policy, *s.ends, s.at)),
+                **reward_assumptions(lambda s: (s.reward, s.phi, s.bounds)),
+                "eta <= 1/(4P), P the smoothness of L": lambda s: within(4 * s.eta * s.smooth, 1),
+            }.items()
+        },
+        given={"strongly convex": quiet(lambda s: s.at.mu > 1e-9 * s.at.L)},
         batched=True,
         meaning={
             "margin": "log mu_hat(y|x) - log mu_hat(y'|x)",
@@ -69,21 +122,11 @@ def _linear(**fields: Any) -> SimpleNamespace:
         for gap in (3.0, 4.0, 8.0)
     ],
 )
-def remark_1(
-    margin: Numbers,
-    gap: Numbers,
-    slope: Numbers,
-    beta: Numbers,
-    more: Numbers,
-    K: Numbers,
-    share: Numbers,
-) -> rc.Sides:
+def remark_1(first: Numbers, second: Numbers) -> rc.Sides:
     """A larger beta makes (1/K) sum_k ||grad L(phi_k)||^2 smaller, all else equal: K rounds from
     the same phi_0 with the same eta, inner loops that reach theta_*, and exact gradients.
     """
-    eta = share * (beta / slope) ** 2
-    after = at.rounds_of_two_answers(margin, gap, slope, beta * (1 + more), eta, K)
-    return after, at.rounds_of_two_answers(margin, gap, slope, beta, eta, K)
+    return second, first
 
 
 @PAPER.upper(

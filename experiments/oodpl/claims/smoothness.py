@@ -143,7 +143,7 @@ def lemma_2_33(instance: Any) -> rc.Sides:
 @PAPER.upper(
     "lemma_2_33_corrected",
     ref="Lemma 2, (33), corrected",
-    tex=r"\|\nabla_\theta^2\ell_{FT}(\phi,\theta)-\nabla_\theta^2\ell_{FT}(\phi,\theta')\|\le"
+    tex=r"\|\nabla_\theta^2\ell_{FT}(\phi,\theta)-\nabla_\theta^2\ell_{FT}(\phi,\theta')\|\le "
     r"B^{1/\beta}\rho\|\theta-\theta'\|",
     on=PAIRS,
     derivation="The paper's proof with ood.exp_r_beta_corrected.",

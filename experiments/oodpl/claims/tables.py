@@ -99,7 +99,9 @@ def table_3(instance: Any) -> tuple[int, int]:
     derivation="The sums of the printed win rates; each is up to 0.0005 from what was rounded.",
 )
 def table_3_corrected(instance: Any) -> tuple[int, int]:
-    """They are, with 0.172 for the base model on ne, hi, hr and 0.464 for HPL on phi, phy, sci."""
+    """With 0.172 for the base model on ne, hi, hr and 0.464 for HPL on phi, phy, sci, the averages
+    are those of the three domains, up to rounding.
+    """
     return _apart(instance, _RIGHT)
 
 

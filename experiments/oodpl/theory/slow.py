@@ -6,11 +6,11 @@ one phi, one domain. The policy reaches (9), so that L(phi) = log(1 + e^(-u)) wi
     u = log(mu_hat(0)/mu_hat(1)) + (r(0) - r(1))/beta,    |grad L| = sigma(-u) |xi_0 - xi_1|/beta,
 
 and L is smooth with (xi_0 - xi_1)^2/(4 beta^2) for all phi. A step of Algorithm 1 is (d theta_D/d
-phi) grad_theta l_PL. Its second factor is at most d, the distance of the features; its first one is
-a sum of D terms of at most (alpha/beta) e^(r/beta) T d, where |1 - alpha e^(r/beta) curvature| <=
-1. After k rounds phi is therefore at most m_k away from 0, m_(k+1) = m_k + eta D (alpha/beta) d^2 T
-e^((r + T m_k)/beta), whatever is drawn, and |grad L| at least what it is at u + |xi_0 - xi_1|
-m_k/beta.
+phi) grad_theta l_PL. Its second factor is at most s = d sigma(R d - u_0), d the distance of the
+features and u_0 the policy's log-odds at theta = 0; its first one is a sum of D terms of at most
+(alpha/beta) e^(r/beta) T M, where |1 - alpha e^(r/beta) curvature| <= 1. After k rounds phi is
+therefore at most m_k away from 0, m_(k+1) = m_k + eta D (alpha/beta) T M s e^((r + T m_k)/beta),
+whatever is drawn, and |grad L| at least what it is at u + |xi_0 - xi_1| m_k/beta.
 """
 
 from __future__ import annotations

@@ -41,8 +41,10 @@ def two_answers(margin: Numbers, gap: Numbers, slope: Numbers, beta: Numbers) ->
 
 def rounds_of_two_answers(
     margin: Numbers, gap: Numbers, slope: Numbers, beta: Numbers, eta: Numbers, K: Numbers
-) -> Numbers:
-    """(1/K) sum over k < K of :func:`two_answers` in K steps of gradient descent, linear rewards.
+) -> tuple[Numbers, Numbers]:
+    """K steps of gradient descent with linear rewards: (1/K) sum over k < K of :func:`two_answers`.
+
+    Beside it r(x, y) - r(x, y') after the last step, which is the largest one.
 
     Args:
         margin, slope, beta: as there.
@@ -52,6 +54,7 @@ def rounds_of_two_answers(
     """
     total = 0 * gap
     for k in range(max(int(count) for count in np.atleast_1d(K))):
+        step = eta * slope**2 / beta * logistic(-(margin + gap / beta))
         total = total + np.where(k < K, two_answers(margin, gap, slope, beta), 0 * gap)
-        gap = gap + eta * slope**2 / beta * logistic(-(margin + gap / beta))
-    return np.asarray(total / K)
+        gap = np.where(k < K, gap + step, gap)
+    return np.asarray(total / K), gap
