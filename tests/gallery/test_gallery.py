@@ -59,15 +59,16 @@ def test_a_claim_conforms(name: str) -> None:
     check_claim(CLAIMS[name], Options(), others=CLAIMS)
 
 
-td0, sgd, scaffold, dpo, ef21, local_gd = map(
-    figure, ("td0", "sgd", "scaffold", "dpo", "ef21", "local_gd")
-)
+td0, sgd, scaffold, dpo, ef21 = map(figure, ("td0", "sgd", "scaffold", "dpo", "ef21"))
+local_gd, mgda_descent, cagrad = map(figure, ("local_gd", "mgda_descent", "cagrad"))
 OF_TD0 = [(td0, "STATED", -1.5, "(a): exponent of T")]
 OF_SGD = [(sgd, "STATED", -0.5, panel) for panel in sgd.PANELS]
 OF_SCAFFOLD = [(scaffold, "FACTOR", 4.0, "Phi / its bound")]
 OF_DPO = [(dpo, "POWER", 0.5, "largest gap")]
 OF_EF21 = [(ef21, "POWER", 8, "EF21 / Theorem 2")]
 OF_LOCAL_GD = [(local_gd, "STATED", 2.0, f"H = {H}: exponent") for H in (2, 8)]
+OF_MGDA = [(mgda_descent, "EXPONENT", -4.0, name) for name in ("omega / bound", "exponent of T")]
+OF_CAGRAD = [(cagrad, "SHARE", 0.9, f"alike, c = {c}") for c in (0.2, 0.5)]
 
 
 class TestTD0(rc.ExperimentSuite):
@@ -98,3 +99,13 @@ class TestEF21(rc.ExperimentSuite):
 class TestLocalGD(rc.ExperimentSuite):
     small = small(local_gd, rounds=100)
     wrong = OF_LOCAL_GD
+
+
+class TestMGDA(rc.ExperimentSuite):
+    small = small(mgda_descent, T=200)
+    wrong = OF_MGDA
+
+
+class TestCAGrad(rc.ExperimentSuite):
+    small = small(cagrad, c=(0.2, 0.5), T=12)
+    wrong = OF_CAGRAD
