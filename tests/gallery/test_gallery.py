@@ -60,7 +60,7 @@ def test_a_claim_conforms(name: str) -> None:
 
 
 td0, sgd, scaffold, dpo, ef21 = map(figure, ("td0", "sgd", "scaffold", "dpo", "ef21"))
-local_gd, mgda_descent, cagrad = map(figure, ("local_gd", "mgda_descent", "cagrad"))
+local_gd, mgda_descent, cagrad, saga = map(figure, ("local_gd", "mgda_descent", "cagrad", "saga"))
 OF_TD0 = [(td0, "STATED", -1.5, "(a): exponent of T")]
 OF_SGD = [(sgd, "STATED", -0.5, panel) for panel in sgd.PANELS]
 OF_SCAFFOLD = [(scaffold, "FACTOR", 4.0, "Phi / its bound")]
@@ -69,6 +69,7 @@ OF_EF21 = [(ef21, "POWER", 8, "EF21 / Theorem 2")]
 OF_LOCAL_GD = [(local_gd, "STATED", 2.0, f"H = {H}: exponent") for H in (2, 8)]
 OF_MGDA = [(mgda_descent, "EXPONENT", -4.0, name) for name in ("omega / bound", "exponent of T")]
 OF_CAGRAD = [(cagrad, "SHARE", 0.9, f"alike, c = {c}") for c in (0.2, 0.5)]
+OF_SAGA = [(saga, "SHARE", 10.0, "SAGA: rate")]
 
 
 class TestTD0(rc.ExperimentSuite):
@@ -109,3 +110,8 @@ class TestMGDA(rc.ExperimentSuite):
 class TestCAGrad(rc.ExperimentSuite):
     small = small(cagrad, c=(0.2, 0.5), T=12)
     wrong = OF_CAGRAD
+
+
+class TestSAGA(rc.ExperimentSuite):
+    small = small(saga, k=200, replicates=30)
+    wrong = OF_SAGA
