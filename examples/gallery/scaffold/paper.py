@@ -91,9 +91,9 @@ def drift(i: Any) -> rc.Sides:
 @PAPER.identity("fixed_point", ref="Section 4: control variates", on=CLIENTS)
 def fixed_point(i: Any) -> rc.Sides:
     """A round leaves x_* where it is if c_i = grad f_i(x_*)."""
-    best = Round(i, i.x, i.c).best
-    round = Round(i, best, Round(i, i.x, i.c).gradients(0 * i.c + best))
-    return round.next_x, best
+    any_round = Round(i, i.x, i.c)
+    best = any_round.best
+    return Round(i, best, any_round.gradients(0 * i.c + best)).next_x, best
 
 
 @PAPER.lower(
