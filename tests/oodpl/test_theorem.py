@@ -72,11 +72,17 @@ def test_rounds_of_two_answers_are_steps_of_gradient_descent() -> None:
         gradient = -slope / beta / (1 + np.exp(log_odds + slope * phi / beta))
         squares.append(gradient**2)
         phi -= eta * gradient
-    numbers = [np.array([value]) for value in (margin, 0.8, slope, beta, eta)]
-    mean, last = at.rounds_of_two_answers(*numbers, np.array([K]))
+    gap, one = np.array([0.8]), np.ones(1)
+
+    def after(count: int) -> tuple[np.ndarray, np.ndarray]:
+        return at.rounds_of_two_answers(
+            margin * one, gap, slope * one, beta * one, eta * one, np.array([count])
+        )
+
+    mean, last = after(K)
     np.testing.assert_allclose(mean, np.mean(squares), rtol=1e-12)
     np.testing.assert_allclose(last, 0.8 + slope * phi, rtol=1e-12)
-    fewer, _ = at.rounds_of_two_answers(*numbers, np.array([K - 1]))
+    fewer, _ = after(K - 1)
     assert abs(fewer / mean - 1) > 0.01
 
 
