@@ -24,7 +24,7 @@ SPLIT := --group $(firstword $(subst /, ,$(PART))) --splits $(lastword $(subst /
 # when it calls itself with the two variables.
 FLOWER := .venv-flower
 
-.PHONY: help reproduce test test-slow test-flower lint verdicts bench model notebook clean
+.PHONY: help reproduce test test-slow test-flower lint site verdicts bench model notebook clean
 .DELETE_ON_ERROR:
 # One environment: two installations at once would spoil it.
 .NOTPARALLEL:
@@ -34,6 +34,7 @@ help:
 	@echo "make test        the tests (make test-slow: the long ones; make test-flower: those that need Flower;"
 	@echo "                 with PART=1/3 the first third of these)"
 	@echo "make lint        style, types, and which package may import which"
+	@echo "make site        the documentation, as pages below site/ that need no network"
 	@echo "make verdicts    judge again what is not current of the verdicts kept with the papers"
 	@echo "make bench       ours against the best peers on this machine"
 	@echo "make model       fetch a small pretrained language model, for ratecheck bridge --model smollm2"
@@ -70,6 +71,10 @@ lint: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
 # Hours where all is to be judged; what was judged with code that computes the same is kept.
+site: $(VENV)/.test
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
+	@echo "==> site/index.html"
+
 verdicts: $(VENV)/.run
 	@for paper in $(PAPERS); do \
 	  echo "==> verdicts of $$paper"; \

@@ -1,0 +1,43 @@
+"""How Sphinx builds the documentation: `make site`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from pages import write_pages  # beside this file
+
+project = "ratecheck"
+release = importlib.metadata.version("ratecheck")
+copyright = "ratecheck developers"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx-mathjax-offline",
+]
+myst_enable_extensions = ["dollarmath"]
+myst_fence_as_directive = ["math"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build"]
+# Docstrings are written to be read in a terminal, with formulas as indented lines.
+suppress_warnings = ["docutils", "ref.term", "ref.python"]
+autodoc_mock_imports = ["flwr"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+
+html_theme = "furo"
+html_title = "ratecheck"
+html_show_sourcelink = False
+
+
+def setup(app: object) -> None:
+    """Write the pages that are made from the papers, the gallery and the packages."""
+    write_pages(Path(__file__).parent)

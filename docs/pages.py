@@ -1,0 +1,141 @@
+"""The pages that are made of what lies elsewhere: papers, gallery and the reference of packages.
+
+They are written below ``papers``, ``gallery`` and ``api`` when the site is built, and belong to no
+commit.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+#: Titles of the packages' references.
+PACKAGES = {
+    "linsys": "linear systems, sketches and preferences",
+    "mgda": "objectives in conflict",
+    "lora_bridge": "the same algorithms on language models",
+}
+
+
+def write_pages(docs: Path) -> None:
+    """Write all of them anew."""
+    for name, pages in {"papers": _papers(), "gallery": _gallery(), "api": _api()}.items():
+        folder = docs / name
+        shutil.rmtree(folder, ignore_errors=True)
+        for place, text in pages:
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            (folder / place).write_text(text, encoding="utf-8")
+
+
+def _papers() -> Iterator[tuple[str, str]]:
+    """The page for each paper's authors, the verdicts on its claims, and the counterexamples."""
+    listed = []
+    for file in sorted(ROOT.glob("experiments/*/results/authors.md")):
+        folder, name = file.parent, file.parents[1].name
+        parts = {part: f"{name}-{part}" for part in ("findings", "verdicts")}
+        text = file.read_text(encoding="utf-8")
+        for part, page in parts.items():
+            text = text.replace(f"({part}.md)", f"({page}.md)")
+        title = text.partition("\n")[0].removeprefix("# ")
+        more = "".join(f"{page}\n" for page in parts.values())
+        yield f"{name}.md", f"{text}\n```{{toctree}}\n:hidden:\n\n{more}```\n"
+        verdicts = (folder / "verdicts.md").read_text(encoding="utf-8")
+        yield f"{parts['verdicts']}.md", f"# All claims: {title}\n\n{verdicts}"
+        findings = (folder / "findings.md").read_text(encoding="utf-8")
+        yield f"{parts['findings']}.md", findings
+        listed.append(name)
+    about = (
+        "Every numbered statement of five papers was checked. Each page says what holds, what does "
+        "not and where its proof breaks, an instance to check by hand, and what is true instead."
+    )
+    yield "index.md", _contents("The five papers", about, listed)
+
+
+def _gallery() -> Iterator[tuple[str, str]]:
+    """Papers that are not the five: what each file's docstring says, and the files."""
+    listed = []
+    for file in sorted(ROOT.glob("examples/gallery/*/paper.py")):
+        name = file.parent.name
+        docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or name
+        title, _, text = docstring.partition("\n")
+        parts = [f"# {title.rstrip('.')}", text.strip()]
+        for source in sorted(file.parent.glob("**/*.py")):
+            if source.name != "__init__.py":
+                inside = source.relative_to(ROOT)
+                parts.append(
+                    f"`{inside}`\n\n```{{literalinclude}} /../{inside}\n:language: python\n```"
+                )
+        yield f"{name}.md", "\n\n".join(parts) + "\n"
+        listed.append(name)
+    about = "Theorems of well-known papers, each paper in one folder that uses public names only."
+    yield "index.md", _contents("Gallery", about, listed)
+
+
+def _api() -> Iterator[tuple[str, str]]:
+    """What `import ratecheck as rc` has, by topic, and the public modules of the packages."""
+    yield "ratecheck.md", _public_names()
+    listed = ["ratecheck"]
+    for package, title in PACKAGES.items():
+        modules = dict(_modules(package))
+        for module, elsewhere in modules.items():
+            options = "   :members:\n"
+            if elsewhere:
+                options += f"   :exclude-members: {', '.join(sorted(elsewhere))}\n"
+            described = f".. automodule:: {module}\n{options}"
+            yield f"{module}.md", f"# {module}\n\n```{{eval-rst}}\n{described}```\n"
+        yield f"{package}-index.md", _contents(f"{package}: {title}", "", list(modules))
+        listed.append(f"{package}-index")
+    about = "What every public name does, from its docstring, with an example where one helps."
+    yield "index.md", _contents("Reference", about, listed)
+
+
+def _public_names() -> str:
+    """A section for each module that the public face takes names from."""
+    import inspect
+
+    import ratecheck
+
+    stub = ast.parse((ROOT / "ratecheck" / "__init__.pyi").read_text(encoding="utf-8"))
+    parts = ["# ratecheck", "Everything is a name of `import ratecheck as rc`."]
+    for group in (node for node in stub.body if isinstance(node, ast.ImportFrom)):
+        topic = (group.module or "").rpartition(".")[2].lstrip("_").replace("_", " ")
+        lines = []
+        for alias in group.names:
+            thing = getattr(ratecheck, alias.name)
+            kind = "class" if inspect.isclass(thing) else "function" if callable(thing) else "data"
+            lines.append(f".. auto{kind}:: ratecheck.{alias.name}")
+            lines += ["   :members:", ""] if kind == "class" else [""]
+        body = "\n".join(lines)
+        parts.append(f"## {topic.capitalize()}\n\n```{{eval-rst}}\n{body}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _modules(package: str) -> Iterator[tuple[str, set[str]]]:
+    """The public modules of a package, each with the names that a package around it has as well."""
+    offered: dict[str, set[str]] = {}
+    for file in sorted((ROOT / package).glob("**/*.py")):
+        names = file.relative_to(ROOT).with_suffix("").parts
+        if any(re.match("_(?!_init__)", name) for name in names):
+            continue
+        module = ".".join(names).removesuffix(".__init__")
+        around = set[str]().union(*(o for m, o in offered.items() if module.startswith(f"{m}.")))
+        offered[module] = own = _offered(file)
+        if own - around:
+            yield module, own & around
+
+
+def _offered(file: Path) -> set[str]:
+    """The names in a module's ``__all__``."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def _contents(title: str, about: str, pages: list[str]) -> str:
+    listed = "\n".join(pages)
+    return f"# {title}\n\n{about}\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"

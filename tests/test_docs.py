@@ -1,0 +1,158 @@
+"""What README and documentation show is what happens, and no link of theirs leads nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+#: Of a page's program, by its place: what to change so that it prints something else.
+CHANGES = {
+    ("README.md", 1): ("gamma=0.01", "gamma=0.001"),
+    ("expectation.md", 0): ("[0.4, 0.6]", "[0.2, 0.8]"),
+    ("expectation.md", 1): ("beta=5.0", "beta=0.05"),
+    ("expectation.md", 2): ("nu=1.0", "nu=2.0"),
+    ("model.md", 0): ("gamma=0.01", "gamma=0.001"),
+}
+
+
+def page(name: str) -> str:
+    """A page by the name of its file."""
+    (found,) = (path for path in PAGES if path.name == name)
+    return found.read_text()
+
+
+def printed(program: str) -> list[str]:
+    """Lines that a program prints."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        exec(compile(program, "a page", "exec"), {})
+    return output.getvalue().splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "place"), CHANGES)
+def test_programs_print_what_they_say(name: str, place: int) -> None:
+    program = re.findall(r"```python\n(.*?)```", page(name), re.DOTALL)[place]
+    said = [line[2:] for line in program.splitlines() if line.startswith("# ")]
+    assert said
+    assert printed(program) == said
+    change, mutant = CHANGES[name, place]
+    assert change in program
+    assert printed(program.replace(change, mutant)) != said
+
+
+def test_every_program_is_run_somewhere() -> None:
+    shown = {path.name: path.read_text().count("```python\n") for path in PAGES}
+    run = {name: sum(key[0] == name for key in CHANGES) for name in shown}
+    run["README.md"] += 1  # the claim, below
+    tested = {"flower.md", "data.md"}  # by tests of their own
+    assert {n: c for n, c in shown.items() if n not in tested} == {
+        n: c for n, c in run.items() if n not in tested
+    }
+
+
+def command(line: str, folder: Path) -> tuple[int, list[str]]:
+    """Exit code and output of a line that begins with ratecheck."""
+    done = subprocess.run(
+        [sys.executable, "-m", *line.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    return done.returncode, done.stdout.splitlines()
+
+
+def files_of(text: str) -> dict[str, str]:
+    """The files that a page has the reader write."""
+    pattern = r"```\{code-block\} python\n:caption: (\S+)\n\n(.*?)```"
+    return dict(re.findall(pattern, text, re.DOTALL))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["index.md", "claim.md", "rate.md"])
+def test_commands_print_what_they_say(name: str, tmp_path: Path) -> None:
+    text = page(name)
+    for file, program in files_of(text).items():
+        (tmp_path / file).write_text(program)
+    sessions = re.findall(r"```\{code-block\} console\n\$ ([^\n]*)\n(.*?)```", text, re.DOTALL)
+    assert sessions
+    for line, said in sessions:
+        code, output = command(line, tmp_path)
+        # another search may find another instance first; the one that is shown is evaluated below
+        stated = [s for s in said.splitlines() if not re.match(r"  (measured|\w) ", s)]
+        assert [s for s in stated if s not in output] == []
+        assert code == int("violated" in said)
+
+
+@pytest.mark.slow
+def test_the_instance_that_is_shown_breaks_the_lemma(tmp_path: Path) -> None:
+    program = re.findall(r"```python\n(.*?)```", page("README.md"), re.DOTALL)[0]
+    shown = re.search(r"\n((?:    .*\n)+)\nThe instance", page("README.md"))
+    assert shown is not None
+    verdict, text, sides, *arrays = textwrap.dedent(shown[1]).splitlines()
+    for name in ("index.md", "claim.md"):
+        assert {verdict, text, sides, *arrays} <= set(page(name).splitlines())
+    (tmp_path / "my_paper.py").write_text(program)
+    instance = {k.strip(): v for k, v in (line.split(" = ") for line in arrays)}
+    listed = ", ".join(f'"{name}": {value}' for name, value in instance.items())
+    stated = f'{{"id": "mine.lemma_3", "verdict": "violated", "instance": {{{listed}}}}}'
+    (tmp_path / "shown.json").write_text(stated)
+    code, output = command("ratecheck audit my_paper.py --replay shown.json", tmp_path)
+    assert (code, sides in output) == (0, True)
+    # In one dimension, as a page goes on, the lemma holds.
+    sized = 'on=rc.Space(sizes={"d": (1, 1), "n": (1, 4)}, fields={'
+    line = program.replace("on={", sized).replace("\n    },", "\n    }),")
+    (tmp_path / "my_paper.py").write_text(line)
+    code, output = command("ratecheck audit my_paper.py", tmp_path)
+    assert (code, "1 claim: 1 holds" in "\n".join(output)) == (0, True)
+
+
+@pytest.mark.slow
+def test_the_tests_that_a_page_shows_pass(tmp_path: Path) -> None:
+    for file, program in files_of(page("rate.md")).items():
+        (tmp_path / file).write_text(program)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")  # not that of a folder above
+    code, output = command("pytest -q -p no:cacheprovider", tmp_path)
+    assert (code, re.fullmatch(r"\d+ passed.*", output[-1]) is not None) == (0, True)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_every_file_it_names_exists(path: Path) -> None:
+    text = path.read_text()
+    made = {f"{name}.md" for name in ("papers/index", "gallery/index", "api/index")}
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+        place = ROOT / "docs" / link[1:] if link.startswith("/") else path.parent / link
+        from_papers = place.parent.name == "papers" and "docs" in place.parts
+        assert from_papers or str(link) in made or place.exists(), link
+    for name in re.findall(r"`((?:tests|notebooks|docs|experiments|linsys)/[\w/.]+\.\w+)`", text):
+        assert (ROOT / name).is_file(), name
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    """A link that leads nowhere, or a page that nothing leads to, is a warning."""
+    options = ("-q", "-W", "--keep-going", "-b", "html", "-d", str(tmp_path / "trees"))
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", *options, "docs", str(tmp_path / "site")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    front = (tmp_path / "site" / "index.html").read_text()
+    assert "https://cdn" not in front
+    assert (tmp_path / "site" / "_static" / "mathjax" / "tex-chtml.js").is_file()
