@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 from linsys.validate import InputError, shown
 from lora_bridge._checks import tokenizer_of
 
-__all__ = ["ANSWER", "STYLES", "Layout", "Row", "style_of", "template_of", "with_prompt"]
+__all__ = ["ANSWER", "STYLES", "Layout", "Row", "is_chat", "style_of", "template_of", "with_prompt"]
 
 STYLES = ("auto", "chat", "plain")
 #: What a question ends with in plain text. In a chat the assistant's turn stands for it.
@@ -130,6 +130,16 @@ def with_prompt(tokenizer: Any, prompt: str | Path = "auto") -> Any:
         made.chat_template = wanted
     Layout(made)  # a template that does not work is found here
     return made
+
+
+def is_chat(tokenizer: Any) -> bool:
+    """Whether a tokenizer writes its prompts as the turns of a conversation.
+
+    >>> from lora_bridge.docstrings import byte_tokenizer
+    >>> is_chat(byte_tokenizer()), is_chat(with_prompt(byte_tokenizer(), "Q: {{ prompt }}"))
+    (False, False)
+    """
+    return _is_chat(_own(tokenizer_of(tokenizer)))
 
 
 def style_of(tokenizer: Any) -> str:

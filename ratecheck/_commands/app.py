@@ -20,6 +20,7 @@ import typer
 from ratecheck._commands.arguments import (
     LAPTOP_MODEL,
     REPORT,
+    Adapter,
     Budget,
     Claims,
     Data,
@@ -218,9 +219,7 @@ def score(
     limit: Annotated[
         int | None, typer.Option(help="So many questions at most.", show_default="all")
     ] = None,
-    adapter: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="A PEFT adapter.", show_default="none")
-    ] = None,
+    adapter: Adapter = None,
     as_json: Json = False,
 ) -> None:
     """Say how many questions a model answers, as lm-evaluation-harness scores them.
@@ -257,6 +256,30 @@ def score(
             cells[-1] += [f"{one.base.value:.3f}", f"{one.difference:+.3f}"]
             cells[-1] += [interval(*one.interval), f"{one.p:.2g}"]
     terminal.console().print(terminal.tabulate(headers, cells))
+
+
+@app.command()
+def chat(
+    model: Model = None,
+    adapter: Adapter = None,
+    ask: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Only answer this, with and without.")
+    ] = None,
+    length: Annotated[int, typer.Option(help="Most tokens of an answer.")] = 96,
+    temperature: Annotated[float, typer.Option(help="Of the samples; small: no chance.")] = 0.7,
+    seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 0,
+) -> None:
+    """Talk to a model, and to the same model with an adapter, in the terminal."""
+    _begin_with_models()
+    from lora_bridge.chat import AFTER, BEFORE, open_chat, talk
+
+    made = open_chat(model, adapter, length=length, temperature=temperature, seed=seed)
+    for words in ask or ():
+        made.forget()
+        for who in (BEFORE,) if adapter is None else (BEFORE, AFTER):
+            print(f"{who}> {made.answer(words, who)}")
+    if not ask:
+        talk(made)
 
 
 def _begin_with_models() -> None:

@@ -77,6 +77,9 @@ Model = Annotated[
 Data = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Your texts.", show_default="generated ones")
 ]
+Adapter = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="A PEFT adapter.", show_default="none")
+]
 PlanOnly = Annotated[
     bool,
     typer.Option("--plan", help="Say what it will take, from two rounds of each run, and stop."),
