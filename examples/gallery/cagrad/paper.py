@@ -77,7 +77,7 @@ def theorem_3_2(i: Any, room: Any = None) -> rc.Sides:
     A, gradients = losses(i)
     mean = A.mean(axis=0)
     gap = i.x - solve(mean, apply(A, i.b).mean(axis=0))
-    step, x, total = i.share / lambda_max(A).max(), i.x, 0
+    step, x, total = i.share / lambda_max(A).max(), i.x, 0 * gap[0]
     for _ in range(int(i.T) + 1):
         g = gradients(x)
         total = total + squared(g.mean(axis=0))

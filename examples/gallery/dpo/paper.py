@@ -93,7 +93,8 @@ def preferences(i: Any) -> rc.Sides:
     """
     ref = log_softmax(i.ref)
     implicit = i.beta * (log_softmax(ref + i.r / i.beta) - ref)
-    return tuple(logistic(r[:, None] - r[None, :]) for r in (i.r, implicit))
+    true, stated = (logistic(r[:, None] - r[None, :]) for r in (i.r, implicit))
+    return true, stated
 
 
 @PAPER.identity(

@@ -57,7 +57,7 @@ EXPERIMENT = rc.Experiment(
     kind="rate",
     variable="t",
     profiles={"quick": StepsConfig(), "paper": StepsConfig(objectives=5, T=10_000)},
-    blocks=rc.Grid({"run": 1}),
+    blocks=rc.Grid({"run": (0,)}),
     compute=compute,
     analyse=analyse,
     panels={"omega": rc.Panel(x="steps $T$", y=r"$\min_{t<T}||\omega_t||^2$", log="xy")},

@@ -41,7 +41,7 @@ class Round:
         self.best = solve(self.A.mean(axis=0), i.b.mean(axis=0))
         self.x, self.c, K = x, c, int(i.K)
         eta = i.share / (81 * K * i.eta_g)  # at most 1 / (81 beta K eta_g), 1 / (15 mu K eta_g)
-        self.step, y, self.drift, gradients = K * i.eta_g * eta, 0 * c + x, 0, 0
+        self.step, y, self.drift, gradients = K * i.eta_g * eta, 0 * c + x, 0 * eta, 0 * c
         for _ in range(K):
             gradient = self.gradients(y)
             gradients = gradients + gradient

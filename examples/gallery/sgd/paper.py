@@ -33,7 +33,8 @@ class Run:
         self.i, self.strength = i, i.p @ i.h
         self.best = clipped(-(i.p @ i.b) / self.strength)
         self.G2 = max(i.p @ (i.h + i.b) ** 2, i.p @ (i.h - i.b) ** 2)  # of E g^2 over W
-        w, self.law, total = i.start * np.ones(1, dtype=int), np.ones(1, dtype=int), 0
+        w, self.law = i.start * np.ones(1, dtype=int), np.ones(1, dtype=int)
+        total = 0 * w
         for t in range(1, int(i.T)):
             total = np.tile(total + t * w, len(i.p))
             w = clipped(w - step(self.strength, t) * (np.multiply.outer(i.h, w) + i.b[:, None]))
