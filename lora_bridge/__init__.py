@@ -16,6 +16,7 @@ algorithms of :mod:`linsys` and :mod:`mgda` take; it defines no algorithm of its
 :mod:`lora_bridge.bilevel`     domains of texts and their oracle, for OOD-PL; ``domains``
 :mod:`lora_bridge.peft_io`     exchange with PEFT
 :mod:`lora_bridge.runs`        measurements along runs that go on after a kill; ``checkpoint``
+:mod:`lora_bridge.metrics`     what runs measure, as files; ``chat`` with a model and its adapters
 :mod:`lora_bridge.flower`      the same rounds across machines
 =============================  ===================================================================
 
