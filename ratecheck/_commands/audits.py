@@ -12,6 +12,7 @@ from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._experiment.model import Config
 from ratecheck._names import check_name
 from ratecheck._report import export, verdicts
+from ratecheck._report.kept import kept
 from ratecheck._report.terminal import dump, progress_bar
 from ratecheck._search.search import EFFORTS
 from ratecheck._store.files import check_writable
@@ -53,7 +54,7 @@ def judge(
             limit=limit,
             progress=progress,
             doing=progress.doing if progress else lambda what: None,
-            known=[] if write is None else export.kept(items, write, effort, seed),
+            known=[] if write is None else kept(items, write, effort, seed),
         )
     if write is not None:
         export.write(results, write)

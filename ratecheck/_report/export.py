@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,13 @@ from typing import Any
 from ratecheck._discover.catalogue import Item, catalogue, section
 from ratecheck._report.authors import fill
 from ratecheck._report.findings import findings
+from ratecheck._report.kept import known_in, of_known
 from ratecheck._report.markdown import plain, table
 from ratecheck._report.terminal import dump
 from ratecheck._report.verdicts import headline, ratio
 from ratecheck._store.files import write_whole, writing
 from ratecheck._store.machine import versions
 from ratecheck._verdicts.records import Result, replayable_text, revisions_of_claims
-from ratecheck._verdicts.verdict import Verdict, evidence
 
 #: The page for a paper's authors: beside the folder as it was written, in it with its numbers.
 AUTHORS = "authors.md"
@@ -34,9 +34,9 @@ def write(results: Sequence[Result], folder: Path) -> None:
     """
     revisions = revisions_of_claims([result.item for result in results])
     fresh = {r.item.id: (r, revisions.get(r.item.id)) for r in results}
-    known = _known(folder)
+    known = known_in(folder)
     whole = [
-        fresh.get(item.id) or (_of_known(item, known[item.id]), known[item.id].get("revision"))
+        fresh.get(item.id) or (of_known(item, known[item.id]), known[item.id].get("revision"))
         for item in _with_others(results)
         if item.id in fresh or item.id in known
     ]
@@ -74,23 +74,6 @@ def _with_others(results: Sequence[Result]) -> list[Item]:
     return [*items, *(item for file in files for item in section(file))]
 
 
-def _known(folder: Path) -> dict[str, dict[str, Any]]:
-    """What was written to a folder before, by the claims' ids."""
-    try:
-        claims = json.loads((folder / "verdicts.json").read_bytes())["claims"]
-        return {claim["id"]: claim for claim in claims}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def _of_known(item: Item, claim: Mapping[str, Any]) -> Result:
-    """A verdict that was written before, with what the claim says now."""
-    verdict = Verdict.of_known(claim)
-    verdict.corrected = item.entry.corrected
-    verdict.evidence = evidence(item.entry, verdict)
-    return Result(item, verdict, claim["effort"], claim["seed"])
-
-
 def write_page(folder: Path) -> None:
     """Write the page for the authors with the numbers of the verdicts in a folder, if there is one.
 
@@ -101,23 +84,6 @@ def write_page(folder: Path) -> None:
     if page.is_file():
         claims = json.loads((folder / "verdicts.json").read_bytes())["claims"]
         write_whole(folder / AUTHORS, fill(page.read_text(), claims).encode())
-
-
-def kept(items: Sequence[Item], folder: Path, effort: str, seed: int) -> list[Result]:
-    """The verdicts of these claims that ``write`` left in a folder, as far as they are current.
-
-    Current is what was found by the same effort and seed, with code that computes the same.
-    """
-    known = _known(folder)
-    wanted = {"effort": effort, "seed": seed}
-    revisions = revisions_of_claims([item for item in items if item.id in known])
-    return [
-        _of_known(item, known[item.id])
-        for item in items
-        if item.id in revisions
-        and wanted.items() <= known[item.id].items()
-        and known[item.id].get("revision") == revisions[item.id]
-    ]
 
 
 def markdown(results: Sequence[Result]) -> str:

@@ -17,6 +17,7 @@ from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex
 from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._report.describe import file_of
+from ratecheck._report.kept import latest, replay_path
 from ratecheck._report.terminal import console, say, tabulate
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Replayed
@@ -79,7 +80,7 @@ def sections(items: Sequence[Item], records: Records) -> list[dict[str, Any]]:
     rows = []
     for place, group in groupby(items, key=lambda item: item.place):
         part = list(group)
-        judged = [last for item in part if (last := records.latest(item))]
+        judged = [last for item in part if (last := latest(item, records))]
         verdicts = by_outcome(result.facts for result in judged)
         if len(judged) < len(part):
             verdicts["not judged yet"] = len(part) - len(judged)
@@ -108,7 +109,7 @@ def listing(item: Item, records: Records) -> dict[str, Any]:
 
     With what can be said against its counterexample: "violated, degenerate".
     """
-    entry, last = item.entry, records.latest(item)
+    entry, last = item.entry, latest(item, records)
     return {
         "id": entry.id,
         "kind": entry.kind,
@@ -121,7 +122,7 @@ def listing(item: Item, records: Records) -> dict[str, Any]:
 
 def description(item: Item, records: Records) -> dict[str, Any]:
     """All about one claim as plain JSON values, with the verdict stored last."""
-    entry, last = item.entry, records.latest(item)
+    entry, last = item.entry, latest(item, records)
     return {
         **listing(item, records),
         "latex": entry.latex,
@@ -140,7 +141,7 @@ def description(item: Item, records: Records) -> dict[str, Any]:
 
 def show_claim(item: Item, records: Records, correction: Item | None) -> None:
     """Print all about one claim, and the claim that replaces it."""
-    entry, last = item.entry, records.latest(item)
+    entry, last = item.entry, latest(item, records)
     lines = [f"{entry.id} ({entry.source}; {entry.kind})", f"File: {_file(item)}"]
     lines += ["", *_paragraph(entry.text)]
     if entry.printed_as != "statement":
@@ -259,7 +260,7 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     lines += _sides(verdict, best=best)
     lines += [f"  {line}" for line in _reasons(result.item)]
     if verdict.counterexample is not None:
-        lines.append(f"  again: ratecheck audit --replay {records.replay_path(result.item)}")
+        lines.append(f"  again: ratecheck audit --replay {replay_path(result.item, records)}")
     return lines
 
 

@@ -16,7 +16,8 @@ from linsys import InputError
 from ratecheck._commands import audits
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._processes.interrupts import Interrupted
-from ratecheck._report import export
+from ratecheck._report import export, kept as kept_module
+from ratecheck._report.kept import kept
 from ratecheck._report.verdicts import ratio
 from ratecheck._store import revision
 from ratecheck._verdicts import records as records_module
@@ -274,20 +275,37 @@ def test_verdicts_of_the_same_code_and_effort_are_kept(
     three: list[Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     items = [result.item for result in three]
-    assert export.kept(items, tmp_path, "quick", 0) == []
+    assert kept(items, tmp_path, "quick", 0) == []
     export.write(three, tmp_path)
-    again = export.kept(items, tmp_path, "quick", 0)
+    again = kept(items, tmp_path, "quick", 0)
     assert [result.to_dict() | {"best": None} for result in three] == [
         result.to_dict() for result in again
     ]
     assert again[1].verdict.evidence == "proved"
-    assert export.kept(items, tmp_path, "normal", 0) == []
-    assert export.kept(items, tmp_path, "quick", 1) == []
+    assert kept(items, tmp_path, "normal", 0) == []
+    assert kept(items, tmp_path, "quick", 1) == []
     new = [Item(replace(items[0].entry, id="ood.other"), items[0].origin, items[0].section)]
-    assert export.kept(new, tmp_path, "quick", 0) == []
+    assert kept(new, tmp_path, "quick", 0) == []
     other = dict.fromkeys((item.id for item in items), "other")
-    monkeypatch.setattr(export, "revisions_of_claims", lambda claims: other)
-    assert export.kept(items, tmp_path, "quick", 0) == []
+    monkeypatch.setattr(kept_module, "revisions_of_claims", lambda claims: other)
+    assert kept(items, tmp_path, "quick", 0) == []
+
+
+def test_what_a_paper_keeps_is_shown_where_the_user_judged_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (item,) = find_claims(["ood.lemma_1"])
+    records = Records(tmp_path)
+    last = kept_module.latest(item, records)
+    assert last is not None
+    assert (last.effort, last.verdict.verdict) == ("hunt", "violated")
+    assert replay_file(kept_module.replay_path(item, records), []).ok
+    own = Result(item, judge(item.entry, "quick", 0), "quick", 0)
+    records.save(own)
+    assert kept_module.latest(item, records) == records.latest(item)
+    assert kept_module.replay_path(item, records) == records.replay_path(item)
+    monkeypatch.setattr(kept_module, "revisions_of_claims", lambda claims: {item.id: "other"})
+    assert kept_module.latest(item, Records(tmp_path / "empty")) is None  # of other code
 
 
 def test_a_verdict_that_is_kept_is_not_searched_again(

@@ -17,6 +17,7 @@ from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover import papers
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._report import export
+from ratecheck._report.kept import kept
 from ratecheck._search.witness import witness
 from ratecheck._verdicts.judging import judge_all
 
@@ -52,7 +53,7 @@ def test_every_claim_has_a_verdict_and_it_is_the_expected_one(paper: str) -> Non
 def test_verdicts_are_of_what_the_claims_and_the_search_compute_now(paper: str) -> None:
     """If not, ``make verdicts`` judges anew what is not, and leaves the rest."""
     items = find_claims([paper])
-    current = export.kept(items, KEPT[paper], "hunt", 0)
+    current = kept(items, KEPT[paper], "hunt", 0)
     assert [item.id for item in items] == [result.item.id for result in current]
     records = claims_kept(paper)
     for result in current:
@@ -80,7 +81,7 @@ def test_what_lies_beside_the_verdicts_is_made_from_them(
     def other_files(claims: list[dict[str, Any]]) -> list[Path]:
         """The files that verdicts with these claims would have beside them, if not as they are."""
         verdicts.write_text(json.dumps({**content, "claims": claims}))
-        export.write(export.kept(items, folder, "hunt", 0), folder)
+        export.write(kept(items, folder, "hunt", 0), folder)
         assert json.loads(verdicts.read_text())["claims"] == claims
         made = texts()
         return [path for path in made | written if made.get(path) != written.get(path)]

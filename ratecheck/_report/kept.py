@@ -1,0 +1,85 @@
+"""The verdicts that a paper keeps in its own folder, beside those that a user's commands store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ratecheck._discover.catalogue import Item
+from ratecheck._discover.papers import installed
+from ratecheck._verdicts.records import Records, Result, revisions_of_claims
+from ratecheck._verdicts.verdict import Verdict, evidence
+
+
+def latest(item: Item, records: Records) -> Result | None:
+    """The verdict of the current code that was stored last, or else that which its paper keeps."""
+    stored = records.latest(item)
+    folder = _folder(item.entry.paper)
+    if stored is not None or folder is None:
+        return stored
+    claim = _claims(folder).get(item.id)
+    if claim is None or claim.get("revision") != revisions_of_claims([item]).get(item.id):
+        return None
+    return of_known(item, claim)
+
+
+def replay_path(item: Item, records: Records) -> Path:
+    """The file with a claim's counterexample: the user's, or else that of its paper."""
+    path, folder = records.replay_path(item), _folder(item.entry.paper)
+    theirs = None if folder is None else folder / "counterexamples" / f"{item.id}.json"
+    return theirs if theirs is not None and not path.is_file() and theirs.is_file() else path
+
+
+@lru_cache
+def _folder(paper: str) -> Path | None:
+    """Where a paper keeps its verdicts; None for papers of users' files."""
+    package = installed().get(paper)
+    spec = None if package is None else find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    folder = Path(spec.submodule_search_locations[0]) / "results"
+    here = Path.cwd()
+    return folder.relative_to(here) if folder.is_relative_to(here) else folder
+
+
+@lru_cache
+def _claims(folder: Path) -> dict[str, dict[str, Any]]:
+    return known_in(folder)
+
+
+def known_in(folder: Path) -> dict[str, dict[str, Any]]:
+    """What was written to a folder before, by the claims' ids."""
+    try:
+        claims = json.loads((folder / "verdicts.json").read_bytes())["claims"]
+        return {claim["id"]: claim for claim in claims}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def of_known(item: Item, claim: Mapping[str, Any]) -> Result:
+    """A verdict that was written before, with what the claim says now."""
+    verdict = Verdict.of_known(claim)
+    verdict.corrected = item.entry.corrected
+    verdict.evidence = evidence(item.entry, verdict)
+    return Result(item, verdict, claim["effort"], claim["seed"])
+
+
+def kept(items: Sequence[Item], folder: Path, effort: str, seed: int) -> list[Result]:
+    """The verdicts of these claims that ``write`` left in a folder, as far as they are current.
+
+    Current is what was found by the same effort and seed, with code that computes the same.
+    """
+    known = known_in(folder)
+    wanted = {"effort": effort, "seed": seed}
+    revisions = revisions_of_claims([item for item in items if item.id in known])
+    return [
+        of_known(item, known[item.id])
+        for item in items
+        if item.id in revisions
+        and wanted.items() <= known[item.id].items()
+        and known[item.id].get("revision") == revisions[item.id]
+    ]
