@@ -1,7 +1,7 @@
 """SCAFFOLD on quadratics, with all clients and without noise: progress, drift, fixed point.
 
 The lemmas behind its strongly convex rate hold: the progress of a round is stated half as large as
-it is, the drift 15 times as large, and control variates that are gradients at x_* keep x_*. A
+it is, the drift 13 times as large, and control variates that are gradients at x_* keep x_*. A
 progress four times as large, 2 mu in the place of mu / 2, is refuted.
 """
 
