@@ -74,8 +74,9 @@ def recording(
     """
     root = check_path("folder", folder)
     events = None if tensorboard is None else TensorBoard(root, tensorboard)
+    then = None if events is None else events.update
     try:
-        with watched(Recorder(root, save_adapters=save_adapters, then=events and events.update)):
+        with watched(Recorder(root, save_adapters=save_adapters, then=then)):
             yield
     finally:
         if events is not None:
@@ -241,7 +242,7 @@ class TensorBoard:
                 if writer is not None:
                     writer.close()
                 place = str(self._place(file))
-                writer = SummaryWriter(place, filename_suffix=_SUFFIX)  # type: ignore[no-untyped-call]
+                writer = SummaryWriter(place, filename_suffix=_SUFFIX)
                 self._writers[group] = file, writer
                 if lines:
                     writer.add_text("run", lines[0]["run"], 0)

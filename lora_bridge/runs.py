@@ -203,8 +203,9 @@ def recorded(
     def held(now: tuple[State, dict[str, float]]) -> Adapters:
         return {} if adapters is None else adapters(now[0])
 
-    start, options = (state, dict.fromkeys(added, 0.0)), {"folder": folder, "every": every}
-    return repeated(name, advance, start, times, measured, adapters=held, **options)
+    start = state, dict.fromkeys(added, 0.0)
+    options: dict[str, Any] = {"adapters": held, "folder": folder, "every": every}
+    return repeated(name, advance, start, times, measured, **options)
 
 
 def repeated(

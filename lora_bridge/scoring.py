@@ -128,7 +128,7 @@ class Comparison:
         both = ours.right - self.gained
         neither = ours.questions - both - self.gained - self.lost
         sizes = ours.right * base.right * (neither + self.lost) * (neither + self.gained)
-        product = both * neither - self.gained * self.lost
+        product = float(both * neither - self.gained * self.lost)
         if product > 0:
             product = max(0.0, product - ours.questions / 2)
         phi = product / math.sqrt(sizes) if sizes else 0.0

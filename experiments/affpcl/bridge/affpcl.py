@@ -138,7 +138,8 @@ def _run(config: AffPCLConfig, name: str, drawn: Draw, folder: Path | None) -> d
     def adapters(state: Any) -> Any:
         return by_client(agents.task.bank, agents.rows(algorithm.personal(state)))
 
-    state, options = algorithm.init(start, oracle), {"adapters": adapters, "folder": folder}
+    state = algorithm.init(start, oracle)
+    options: dict[str, Any] = {"adapters": adapters, "folder": folder}
     return recorded(name, algorithm, oracle, state, config.times, measure, **options)
 
 
