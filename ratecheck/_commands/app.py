@@ -417,6 +417,23 @@ def audit(
         _exit(all(result.ok for result in results))
 
 
+@app.command("new")
+def new_(
+    name: Annotated[str, typer.Argument(help="Name of the package, such as my_paper.")],
+    into: Annotated[
+        Path, typer.Option("--into", metavar="FOLDER", help="Where its folder is made.")
+    ] = Path(),
+) -> None:
+    """Write a paper of your own to change: algorithm, claims, figure, rate, model and tests."""
+    from ratecheck._new import write_project
+    from ratecheck._report.terminal import console, say
+
+    written = write_project(name, into)
+    first = into / name
+    lines = [*map(str, written), "", f"cd {first} && pip install -e . && ratecheck audit {name}"]
+    say(console(), [*lines, f"{first / 'README.md'} says what to change."])
+
+
 @app.command()
 def bench(
     name: Annotated[str, typer.Argument(help="Name of a benchmark, such as affpcl.")],

@@ -1,0 +1,108 @@
+"""`ratecheck new` writes a paper that works before anything is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from linsys import InputError
+from ratecheck._new import write_project
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(folder: Path, *arguments: str, module: str = "ratecheck") -> tuple[int, str]:
+    """Exit code and output of a command in the new project, as if it were installed."""
+    where = os.pathsep.join([str(ROOT), str(folder)])
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        env={**os.environ, "PYTHONPATH": where, "RATECHECK_OUT": str(folder / "results")},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A new paper, with what `pip install -e` adds for its entry point."""
+    write_project("my_paper", tmp_path)
+    folder = tmp_path / "my_paper"
+    about = folder / "my_paper-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: my-paper\nVersion: 0.1.0\n")
+    (about / "entry_points.txt").write_text("[ratecheck.papers]\nmy_paper = my_paper\n")
+    return folder
+
+
+def test_every_file_names_the_paper_and_is_python(tmp_path: Path) -> None:
+    written = write_project("my_paper", tmp_path)
+    assert {path.relative_to(tmp_path / "my_paper").parts[0] for path in written} == {
+        "README.md",
+        "my_paper",
+        "pyproject.toml",
+        "tests",
+    }
+    for path in written:
+        text = path.read_text()
+        assert "@" not in text.replace("@PAPER", "").replace("@dataclass", "").replace(" @ ", "")
+        if path.suffix == ".py":
+            compile(text, path.name, "exec")
+    programs = [path.read_text() for path in written if path.suffix == ".py"]
+    lines = [line for program in programs for line in program.splitlines()]
+    assert sum(bool(line.strip()) for line in lines) < 250
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("My Paper", r"`name` must be that of a Python package.*; found 'My Paper'"),
+        ("class", r"`name` must be that of a Python package.*; found 'class'"),
+        ("affpcl", r"`name` must be one that nothing has yet; found affpcl"),
+        ("linsys", r"`name` must be one that nothing has yet; found linsys"),
+        ("there", r"`name` must be that of a new folder; found that .*there exists"),
+    ],
+)
+def test_bad_names(name: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(InputError, match=message):
+        write_project(name, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.slow
+def test_its_claims_are_judged_by_name(project: Path) -> None:
+    code, output = run(project, "audit", "my_paper", "--json")
+    assert code == 0
+    found = {row["id"]: row["verdict"] for row in json.loads(output)}
+    assert found == {"my_paper.step": "holds", "my_paper.long_step": "violated"}
+    claims = project / "my_paper" / "claims" / "descent.py"
+    claims.write_text(claims.read_text().replace('expect="violated"', 'expect="holds"'))
+    assert run(project, "audit", "my_paper")[0] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["my_paper/rounds", "my_paper/average", "bridge/my_paper_sums"])
+def test_its_experiments_run_by_name(project: Path, name: str) -> None:
+    code, output = run(project, "run", name, "--json")
+    assert code == 0, output
+    assert all(check["ok"] for check in json.loads(output)["checks"])
+
+
+@pytest.mark.slow
+def test_it_is_listed_and_its_tests_pass(project: Path) -> None:
+    code, output = run(project, "list")
+    assert code == 0
+    assert "my_paper/rounds" in output
+    assert "my_paper/descent" in output
+    code, output = run(project, "-q", "-p", "no:cacheprovider", module="pytest")
+    assert code == 0, output
+    assert "7 passed" in output
