@@ -33,6 +33,8 @@ _NUMERICAL = ("linsys", "mgda")
 _STUB = _HOME / "ratecheck" / "__init__.pyi"
 #: Packages of this project that count module by module.
 _OURS = ("experiments", "lora_bridge", "ratecheck")
+#: Packages of this project that make up what a claim of the catalogue says.
+_STATED = ("experiments", *_NUMERICAL)
 #: What a claim says and does not compute, by the names of the arguments.
 _SAID = {
     *("source", "ref", "text", "tex", "latex", "note", "derivation", "reading", "printed_as"),
@@ -80,11 +82,11 @@ def revision_of(roots: Sequence[tuple[Path, str]]) -> str:
 def revision_of_meaning(path: Path, package: str) -> str:
     """The revision of what one of our modules computes, the same for other words about it.
 
-    It covers what the module imports of our packages, one by one. Comments, layout, docstrings and
-    what a claim says without computing it (its note, its LaTeX) do not count.
+    It covers what the module imports of the papers and of the numerical packages, one by one, but
+    not the tool that judges it. Comments, layout, docstrings and what a claim says without
+    computing it (its note, its LaTeX) do not count.
     """
-    ours = (*_OURS, *_NUMERICAL)
-    files = {"": path, **_imported([(path, package)], ours)}
+    files = {"": path, **_imported([(path, package)], _STATED)}
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(f"{name}\0{_meaning(files[name])}\0".encode())

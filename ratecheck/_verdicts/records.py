@@ -239,7 +239,7 @@ def _revision(module: ModuleType) -> str:
 def revisions_of_claims(items: Sequence[Item]) -> dict[str, str]:
     """The revision of what claims of the catalogue compute, by id; those of users have none.
 
-    It is that of their module and of the engine, with the counterexamples on which they are tried.
+    It is that of their module and of the way to judge, with the counterexamples that are tried.
     """
     ours = [item for item in items if not item.origin.endswith(".py")]
     known = families_of(ours)
@@ -261,12 +261,10 @@ def _digits(known: Families) -> str:
 
 @functools.cache
 def revision_of_module(origin: str) -> str:
-    """The revision of what the claims of a module of the catalogue compute, and of the engine."""
-    parts = [
-        revision_of_meaning(Path(m.__file__ or ""), m.__package__ or "")
-        for m in (module(origin), verdict_module)
-    ]
-    return digest("".join(parts))
+    """The revision of what the claims of a module of the catalogue compute, and of the judge."""
+    claims = module(origin)
+    meaning = revision_of_meaning(Path(claims.__file__ or ""), claims.__package__ or "")
+    return digest(f"{meaning} {verdict_module.VERSION}")
 
 
 def _revision_of_file(path: str) -> str | None:

@@ -29,6 +29,10 @@ from ratecheck._search.others import without_rounding
 from ratecheck._search.search import EFFORTS, Effort, Families, ScoredInstance, Search
 from ratecheck._search.witness import Witness, choose
 
+#: Counts the changes of what :func:`judge` finds or says. Verdicts kept with the papers carry it,
+#: and are all judged again when it is raised. What this version finds is recorded by
+#: ``tests/ratecheck/audit/test_version.py``, which fails when something else is found.
+VERSION = 1
 #: CPU seconds for one entry, by effort, unless the caller says otherwise.
 LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
 #: A bound so many times a trivial one, on every instance, says nothing that was not known.
