@@ -107,27 +107,6 @@ def by_outcome(records: Iterable[Record]) -> dict[str, int]:
     return {name: found[name] for name in (*VERDICTS, *CATEGORIES.values()) if found[name]}
 
 
-def in_words(counts: Mapping[str, int]) -> str:
-    """Counts by outcome.
-
-    >>> in_words({"holds": 3, "false as printed": 1, "misprint": 2})
-    '3 hold, 1 false as printed, 2 misprints'
-    """
-    return ", ".join(
-        f"{n} {_PLURAL.get(name, name) if n > 1 else name}" for name, n in counts.items()
-    )
-
-
-_PLURAL = {
-    "holds": "hold",
-    "misprint": "misprints",
-    "false step of a proof": "false steps of proofs",
-    "false statement of ours": "false statements of ours",
-    "assumption that nothing meets": "assumptions that nothing meets",
-    "error": "errors",
-}
-
-
 def falls(records: Sequence[Record]) -> list[tuple[Record, list[Record]]]:
     """Every statement whose proof rests on false ones, directly or not, and these."""
     by_id = {record["id"]: record for record in records}

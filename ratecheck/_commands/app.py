@@ -70,20 +70,14 @@ _INTERRUPTED = "interrupted; the same command resumes"
 @app.command("list")
 def list_(out: Out = RESULTS, as_json: Json = False) -> None:
     """List figures, rates and sections of claims, and how much the results folder holds."""
-    from ratecheck._commands import audits
-    from ratecheck._discover import registry
-    from ratecheck._report import experiments, terminal, verdicts
-    from ratecheck._store.store import Store
+    from ratecheck._commands import listing
+    from ratecheck._report import terminal
 
-    store = Store(out, writable=False)
-    listed = [registry.find_experiment(name) for name in (*registry.names(), *registry.on_models())]
-    rows = [experiments.listing(experiment, store) for experiment in listed]
-    sections = audits.sections(out, _warn)
+    rows = listing.rows(out, _warn)
     if as_json:
-        print(terminal.dump([*rows, *sections]))
+        print(terminal.dump(rows))
     else:
-        experiments.show_listing(rows)
-        verdicts.show_sections(sections)
+        listing.show(rows)
 
 
 @app.command()

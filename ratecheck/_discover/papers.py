@@ -15,8 +15,6 @@ import re
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from linsys import InputError
-
 PAPERS = "ratecheck.papers"
 BENCHMARKS = "ratecheck.benchmarks"
 
@@ -43,6 +41,8 @@ def check_found(reference: str) -> None:
     except ModuleNotFoundError:
         missing = True
     if missing:
+        from linsys import InputError  # names of papers are asked for where nothing is computed
+
         other = importlib.util.find_spec(top)
         places = list((other and other.submodule_search_locations) or ["nowhere"])
         raise InputError(

@@ -23,7 +23,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from linsys import InputError
-from ratecheck._claims.families import Record, by_outcome, in_words
+from ratecheck._claims.families import Record, by_outcome
+from ratecheck._report.words import in_words
 from ratecheck._verdicts.verdict import Verdict
 
 #: An id with or without its paper, what is wanted of it, a place in a family, a format.

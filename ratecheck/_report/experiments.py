@@ -83,22 +83,9 @@ def listing(experiment: Experiment[Any], store: Store) -> dict[str, Any]:
     stored = {}
     for profile, config in experiment.profiles.items():
         blocks = experiment.blocks(config)
-        stored[profile] = f"{store.result(experiment, config).saved(blocks)}/{len(blocks)}"
+        stored[profile] = f"{store.saved(experiment, config, blocks)}/{len(blocks)}"
     keys = ("id", "paper", "title", "source", "kind", "variable")
     return {**{key: getattr(experiment, key) for key in keys}, "stored": stored}
-
-
-def show_listing(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print what ``listing`` gave for every experiment."""
-    headers = ("experiment", "kind", "title", "source", "stored blocks")
-    cells = [
-        [
-            *(row[key] for key in ("id", "kind", "title", "source")),
-            ", ".join(f"{profile} {count}" for profile, count in row["stored"].items()),
-        ]
-        for row in rows
-    ]
-    console().print(tabulate(headers, cells))
 
 
 def show_bench(rows: Sequence[BenchRow]) -> None:

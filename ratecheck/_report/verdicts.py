@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from ratecheck._claims.claim import RELATIONS, Claim, RateClaim
-from ratecheck._claims.families import by_outcome, in_words
+from ratecheck._claims.families import by_outcome
 from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._report.describe import file_of
 from ratecheck._report.kept import latest, replay_path
 from ratecheck._report.terminal import console, say, tabulate
+from ratecheck._report.words import in_words
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Replayed
 from ratecheck._verdicts.verdict import Verdict
@@ -64,15 +65,6 @@ def headline(results: Sequence[Result]) -> str:
 def counted(results: Iterable[Result]) -> str:
     """How many claims came out how, such as "20 hold, 3 false as printed, 1 misprint"."""
     return in_words(by_outcome(result.facts for result in results))
-
-
-def show_sections(rows: Sequence[dict[str, Any]]) -> None:
-    """Print what ``sections`` gave, a line each."""
-    headers = ("claims", "section", "last verdicts")
-    cells = []
-    for row in rows:
-        cells.append([row["id"], row["title"], in_words(row["verdicts"])])
-    console().print(tabulate(headers, cells))
 
 
 def sections(items: Sequence[Item], records: Records) -> list[dict[str, Any]]:

@@ -70,6 +70,12 @@ class Store:
             self.root / experiment.id, parameters, revision(experiment), experiment.id, config
         )
 
+    def saved(self, experiment: Experiment[Any], config: Config, blocks: Sequence[Block]) -> int:
+        """How many blocks have a shard of the current source code, without reading them."""
+        if not (self.root / experiment.id).is_dir():  # a revision takes longer than this look
+            return 0
+        return self.result(experiment, config).saved(blocks)
+
     def holds(self, experiment: Experiment[Any], config: Config) -> bool:
         """Whether there is a complete result, of the current source code or of older."""
         try:

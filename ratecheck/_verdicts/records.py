@@ -115,6 +115,8 @@ class Records:
 
     def latest(self, item: Item) -> Result | None:
         """The verdict of the current code that was stored last, whatever its effort and seed."""
+        if not self._folder_of(item).is_dir():  # a revision takes longer than the look at a folder
+            return None
         return self._last(item, f"*-{_revision(module(item.origin))}.json")
 
     def newest(self, item: Item) -> Result | None:

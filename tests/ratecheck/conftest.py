@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import ratecheck as rc
+from ratecheck._commands import listing
 from ratecheck._commands.app import main
 from ratecheck._discover import papers, registry
 
@@ -58,8 +59,14 @@ class Said:
 
 
 @pytest.fixture
-def ratecheck(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+def ratecheck(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., Said]:
     """Run the command in this process."""
+    cache = tmp_path_factory.mktemp("cache") / "list.json"  # what the tests' papers leave
+    monkeypatch.setattr(listing, "_cache", lambda: cache)
 
     def call(*arguments: object) -> Said:
         capsys.readouterr()

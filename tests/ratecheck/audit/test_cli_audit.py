@@ -18,6 +18,7 @@ import pytest
 from rich.console import Console
 
 from ratecheck._report import terminal
+from ratecheck._report.words import in_words
 
 FILES = Path(__file__).parent / "files"
 MINE = FILES / "mine.py"
@@ -267,9 +268,10 @@ def test_the_catalogue_is_listed_with_the_experiments(ratecheck: Call, tmp_path:
     said = ratecheck("list", "--json", "--out", tmp_path)
     rows = [row for row in json.loads(said.out) if row["kind"] == "claims"]
     assert "affpcl/appendix_d" in [row["id"] for row in rows]
-    assert all(row["verdicts"] == {"not judged yet": row["claims"]} for row in rows)
+    assert all(sum(row["verdicts"].values()) == row["claims"] for row in rows)
+    assert all("not judged yet" not in row["verdicts"] for row in rows)  # the papers keep verdicts
     text = ratecheck("list", "--out", tmp_path).out
-    assert all(f"{row['claims']} not judged yet" in text for row in rows)
+    assert all(in_words(row["verdicts"])[:20] in text for row in rows)
 
 
 @pytest.mark.slow

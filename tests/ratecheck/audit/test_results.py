@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import ratecheck as rc
-from ratecheck._claims.families import by_outcome, in_words
+from ratecheck._claims.families import by_outcome
 from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover import papers
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._report import export
 from ratecheck._report.kept import kept
+from ratecheck._report.words import in_words
 from ratecheck._search.witness import witness
 from ratecheck._verdicts.judging import judge_all
 

@@ -1,0 +1,118 @@
+"""``ratecheck list`` remembers what it read, as long as nothing of it has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratecheck._commands import listing
+from ratecheck._discover import papers
+
+ROW = {"id": "a/b", "kind": "figure", "title": "t", "source": "s", "stored": {"quick": "0/1"}}
+
+
+@pytest.fixture
+def reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Every folder of results for which the papers were read; there is one small paper."""
+    package = tmp_path / "packages" / "little_paper"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(papers, "installed", lambda *_: {"little": "little_paper"})
+    asked: list[Path] = []
+
+    def read(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
+        asked.append(out)
+        if (package / "broken.py").exists():
+            broken("a module is broken")
+        return [ROW]
+
+    monkeypatch.setattr(listing, "_read", read)
+    return asked
+
+
+def list_(out: Path) -> list[str]:
+    said: list[str] = []
+    assert listing.rows(out, said.append) == [ROW]
+    return said
+
+
+def test_nothing_is_read_twice(reads: list[Path], tmp_path: Path) -> None:
+    for _ in range(3):
+        assert list_(tmp_path / "out") == []
+    assert reads == [tmp_path / "out"]
+    list_(tmp_path / "other")
+    list_(tmp_path / "other")
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["packages/little_paper/new.py", "packages/little_paper/results/x.json", "out/a/b/1/2.parquet"],
+)
+def test_what_changes_is_read_again(changed: str, reads: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / changed
+    path.parent.mkdir(parents=True, exist_ok=True)
+    list_(tmp_path / "out")
+    for number, content in enumerate(["", "1", "2"], 2):
+        path.write_text(content)
+        os.utime(path, ns=(number, number))
+        list_(tmp_path / "out")
+        list_(tmp_path / "out")
+        assert len(reads) == number
+    path.unlink()
+    list_(tmp_path / "out")
+    assert len(reads) == 5
+
+
+def test_a_fault_is_said_every_time(reads: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "packages" / "little_paper" / "broken.py").touch()
+    assert list_(tmp_path) == list_(tmp_path) == ["a module is broken"]
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"made_from": 1}', "\xff"])
+def test_a_damaged_cache_is_made_anew(content: str, reads: list[Path], tmp_path: Path) -> None:
+    cache = tmp_path / "cache" / "ratecheck" / "list.json"
+    list_(tmp_path / "out")
+    cache.write_bytes(content.encode("latin-1"))
+    list_(tmp_path / "out")
+    list_(tmp_path / "out")
+    assert len(reads) == 2
+    assert json.loads(cache.read_text())["rows"] == [ROW]
+
+
+def test_a_cache_that_cannot_be_written_is_no_fault(reads: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    assert list_(tmp_path / "out") == []
+    assert len(reads) == 1
+
+
+def test_a_folder_of_many_results_is_read_every_time(
+    reads: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_MOST_FILES", 2)
+    (tmp_path / "out").mkdir()
+    for name in "abc":
+        (tmp_path / "out" / f"{name}.json").touch()
+    list_(tmp_path / "out")
+    list_(tmp_path / "out")
+    assert len(reads) == 2
+
+
+def test_asking_loads_nothing_numerical() -> None:
+    program = (
+        "import sys; from pathlib import Path; from ratecheck._commands import app, listing; "
+        "listing._fingerprint(Path('results')); "
+        "print(sorted({'numpy', 'numba', 'linsys', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "[]"
