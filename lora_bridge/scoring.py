@@ -9,6 +9,11 @@ template, examples or an end token. A choice's log-likelihood is
 - that divided by the choice's length in characters ("acc_norm"),
 - or divided by its tokens.
 
+This asks what a pretrained model knows. What training on such questions teaches is to name one of
+the choices that the prompt lists, such as "answer2": with ``labels`` the names of the choices are
+scored in the form in which they are learnt, the model's chat template included, each with its end.
+With a ``prompt`` of another form, full texts are scored in that form, each with its end as well.
+
 Intervals are over questions: what another draw of as many of them would give the same model. What
 another seed of its training would give they do not know. A model and the same model with adapters
 are compared on the same questions, whose difficulty then cancels (:class:`Comparison`).
@@ -27,7 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from linsys.validate import InputError, check_instance
+from linsys.validate import InputError, check_flag, check_instance
 from lora_bridge._checks import floats, listed, tokenizer_of
 from lora_bridge.bank import AdapterBank
 from lora_bridge.data import Example, read_examples
@@ -36,6 +41,7 @@ from lora_bridge.models import load_model
 from lora_bridge.peft_io import load_adapter, targets_of
 from lora_bridge.splits import by_key
 from lora_bridge.targets import adaptable
+from lora_bridge.templates import ANSWER, Layout, with_prompt
 
 __all__ = [
     "Accuracy",
@@ -165,7 +171,13 @@ class Comparison:
 
 
 def score_choices(
-    bank: AdapterBank, tokenizer: Any, examples: Sequence[Example], X: Tensor | None = None
+    bank: AdapterBank,
+    tokenizer: Any,
+    examples: Sequence[Example],
+    X: Tensor | None = None,
+    *,
+    labels: bool = False,
+    prompt: str | Path | None = None,
 ) -> list[Accuracy]:
     """Accuracies of a model with one client's adapters.
 
@@ -174,23 +186,33 @@ def score_choices(
         tokenizer: the model's.
         examples: questions whose choices are known in full, as :mod:`lora_bridge.data` reads them.
         X: the client's rows, shape (r, w); the model alone without them.
+        labels: score the names of choices that the prompt lists, not their full texts.
+        prompt: its form, see :func:`lora_bridge.templates.with_prompt`; by default the harness's
+            for full texts and the model's own for labels.
 
     Returns:
-        With log-likelihoods divided by nothing, by characters and by tokens.
+        With log-likelihoods divided by nothing and, of full texts, by characters and by tokens.
 
     Raises:
-        InputError: a question whose choices are not known in full; one that is longer than the
-            model has places for.
+        InputError: a question whose choices are not known; one that is longer than the model has
+            places for.
     """
-    right = _right(bank, tokenizer, examples, X)
-    return [_accuracy(right[name], name, examples) for name in _DIVISORS]
+    right = _right(bank, _Form(tokenizer, labels, prompt), examples, X)
+    return [_accuracy(own, name, examples) for name, own in right.items()]
 
 
 def compare_choices(
-    bank: AdapterBank, tokenizer: Any, examples: Sequence[Example], X: Tensor
+    bank: AdapterBank,
+    tokenizer: Any,
+    examples: Sequence[Example],
+    X: Tensor,
+    *,
+    labels: bool = False,
+    prompt: str | Path | None = None,
 ) -> list[Comparison]:
     """The same with the adapters X (r, w) and without, on the same questions."""
-    base, ours = (_right(bank, tokenizer, examples, rows) for rows in (None, X))
+    form = _Form(tokenizer, labels, prompt)
+    base, ours = (_right(bank, form, examples, rows) for rows in (None, X))
     return [
         Comparison(
             _accuracy(ours[name], name, examples),
@@ -198,7 +220,7 @@ def compare_choices(
             int((ours[name] & ~base[name]).sum()),
             int((base[name] & ~ours[name]).sum()),
         )
-        for name in _DIVISORS
+        for name in ours
     ]
 
 
@@ -208,25 +230,83 @@ def _accuracy(right: NDArray[np.bool_], name: str, examples: Sequence[Example]) 
     return Accuracy(int(right.sum()), len(right), name, domain)
 
 
+#: A choice after its prompt: all tokens, and how many of them are the prompt's.
+_Choice = tuple[list[int], int]
+
+
+class _Form:
+    """How questions and their choices are written."""
+
+    def __init__(self, tokenizer: Any, labels: bool, prompt: str | Path | None) -> None:
+        self.labels = check_flag("labels", labels)
+        self.divisors = _DIVISORS[:1] if labels else _DIVISORS
+        self._tokenizer = tokenizer_of(tokenizer)
+        own = prompt is None and not labels
+        self._layout = None if own else Layout(with_prompt(tokenizer, prompt or "auto"))
+
+    def choices(self, example: Example) -> tuple[str, ...]:
+        """What is scored."""
+        return example.choices if self.labels else example.texts
+
+    def check(self, example: Example, place: str) -> None:
+        """Refuse a question without choices, by its place."""
+        choices = self.choices(example)
+        if len(choices) < 2 or len(choices) != len(example.choices):
+            known = "with names" if self.labels else "that are known in full"
+            raise InputError(f"{place} must have choices {known}; found {len(choices)}")
+
+    def tokens(self, example: Example) -> list[_Choice]:
+        """Every choice after the prompt; a token that spans the border is the choice's."""
+        made = self._harness(example) if self._layout is None else self._own(self._layout, example)
+        most = int(self._tokenizer.model_max_length)
+        longest = max(len(ids) for ids, _ in made)
+        if longest > most:
+            raise InputError(
+                f"{example.place or 'a question'} must have at most the model's {most} tokens; "
+                f"found {longest}"
+            )
+        return made
+
+    def _own(self, layout: Layout, example: Example) -> list[_Choice]:
+        asked = example.prompt if self.labels else _asked(example) + ANSWER
+        rows = layout.rows([asked], [self.choices(example)])[0]
+        return [(row.ids, row.start) for row in rows]
+
+    def _harness(self, example: Example) -> list[_Choice]:
+        prompt = f"Question: {example.question}\nAnswer:"
+        if example.passage:
+            prompt = f"{example.passage}\n{prompt}"
+        before = self._tokenizer(prompt)["input_ids"]
+        made = []
+        for text in example.texts:
+            ids = list(self._tokenizer(f"{prompt} {text}")["input_ids"])
+            common = next(
+                (i for i, (a, b) in enumerate(zip(ids, before, strict=False)) if a != b),
+                len(before),
+            )
+            made.append((ids, min(common, len(ids) - 1)))
+        return made
+
+
+def _asked(example: Example) -> str:
+    """The question alone, after its passage if it has one."""
+    return "\n".join(filter(None, (example.passage, example.question)))
+
+
 def _right(
-    bank: AdapterBank, tokenizer: Any, examples: Sequence[Example], X: Tensor | None
+    bank: AdapterBank, form: _Form, examples: Sequence[Example], X: Tensor | None
 ) -> dict[str, NDArray[np.bool_]]:
     """Which questions are answered, (questions,), by what log-likelihoods are divided by."""
     check_instance("bank", bank, AdapterBank, "an AdapterBank of the model")
-    tokenizer_of(tokenizer)
     examples = listed("examples", examples, Example)
     if not examples:
         raise InputError("`examples` must hold at least one question; found none")
     for i, example in enumerate(examples):
-        if len(example.texts) < 2 or len(example.texts) != len(example.choices):
-            raise InputError(
-                f"{example.place or f'question {i}'} must have choices that are known in full; "
-                f"found {len(example.texts)}"
-            )
+        form.check(example, example.place or f"question {i}")
     zero = torch.zeros(1, bank.width, device=bank.device)
     rows = zero if X is None else floats("X", X, "r", bank.width)
-    right = {name: np.zeros(len(examples), bool) for name in _DIVISORS}
-    tokenized = [_tokens(tokenizer, example) for example in examples]
+    right = {name: np.zeros(len(examples), bool) for name in form.divisors}
+    tokenized = [form.tokens(example) for example in examples]
     for group in _batches(tokenized):
         sums = _sums(bank, rows, [tokenized[i] for i in group])
         for i, values in zip(group, sums, strict=True):
@@ -234,11 +314,11 @@ def _right(
             answer = example.choices.index(example.target)
             lengths = {
                 "nothing": torch.ones(len(values)),
-                "characters": torch.tensor([len(text) for text in example.texts]),
+                "characters": torch.tensor([len(text) for text in form.choices(example)]),
                 "tokens": torch.tensor([len(ids) - start for ids, start in tokens]),
             }
-            for name, length in lengths.items():
-                right[name][i] = int((values / length).argmax()) == answer
+            for name, of_name in right.items():
+                of_name[i] = int((values / lengths[name]).argmax()) == answer
     return right
 
 
@@ -246,6 +326,9 @@ def score_file(
     data: Path | str,
     model: Path | str | None = None,
     limit: int | None = None,
+    *,
+    labels: bool = False,
+    prompt: str | Path | None = None,
 ) -> list[Accuracy]:
     """Accuracies of a model, for every domain of a file or a folder.
 
@@ -253,13 +336,17 @@ def score_file(
         data: see :mod:`lora_bridge.data`.
         model: see :func:`lora_bridge.models.load_model`.
         limit: so many questions of a domain at most, an even selection of them.
+        labels, prompt: see :func:`score_choices`.
 
     Raises:
         InputError: what the readers of data and models refuse, and :func:`score_choices`.
     """
     domains, loaded = _domains(data, limit), load_model(model)
     bank = AdapterBank(loaded.model, [next(iter(adaptable(loaded.model)))])
-    each = [score_choices(bank, loaded.tokenizer, examples) for examples in domains]
+    each = [
+        score_choices(bank, loaded.tokenizer, examples, labels=labels, prompt=prompt)
+        for examples in domains
+    ]
     return [score for scores in each for score in scores]
 
 
@@ -268,11 +355,14 @@ def compare_file(
     adapter: Path | str,
     model: Path | str | None = None,
     limit: int | None = None,
+    *,
+    labels: bool = False,
+    prompt: str | Path | None = None,
 ) -> list[Comparison]:
     """A model with an adapter and without, for every domain of a file or a folder.
 
     Args:
-        data, model, limit: as for :func:`score_file`.
+        data, model, limit, labels, prompt: as for :func:`score_file`.
         adapter: a folder of PEFT.
 
     Raises:
@@ -281,7 +371,10 @@ def compare_file(
     domains, loaded = _domains(data, limit), load_model(model)
     bank = AdapterBank(loaded.model, targets_of(adapter))
     X = load_adapter(adapter, bank)
-    each = [compare_choices(bank, loaded.tokenizer, examples, X) for examples in domains]
+    each = [
+        compare_choices(bank, loaded.tokenizer, examples, X, labels=labels, prompt=prompt)
+        for examples in domains
+    ]
     return [score for scores in each for score in scores]
 
 
@@ -292,32 +385,6 @@ def _domains(data: Path | str, limit: int | None) -> list[list[Example]]:
         most = len(examples) if limit is None else min(limit, len(examples))
         selected.append([examples[i * len(examples) // most] for i in range(most)])
     return selected
-
-
-#: A choice after its prompt: all tokens, and how many of them are the prompt's.
-_Choice = tuple[list[int], int]
-
-
-def _tokens(tokenizer: Any, example: Example) -> list[_Choice]:
-    """Every choice after the prompt; a token that spans the border is the choice's."""
-    prompt = f"Question: {example.question}\nAnswer:"
-    if example.passage:
-        prompt = f"{example.passage}\n{prompt}"
-    before = tokenizer(prompt)["input_ids"]
-    made = []
-    for text in example.texts:
-        ids = list(tokenizer(f"{prompt} {text}")["input_ids"])
-        most = int(tokenizer.model_max_length)
-        if len(ids) > most:
-            raise InputError(
-                f"{example.place or 'a question'} must have at most the model's {most} tokens; "
-                f"found {len(ids)}"
-            )
-        common = next(
-            (i for i, (a, b) in enumerate(zip(ids, before, strict=False)) if a != b), len(before)
-        )
-        made.append((ids, min(common, len(ids) - 1)))
-    return made
 
 
 def _batches(tokens: Sequence[list[_Choice]]) -> Iterator[list[int]]:

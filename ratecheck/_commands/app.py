@@ -214,6 +214,10 @@ def score(
         int | None, typer.Option(help="So many questions at most.", show_default="all")
     ] = None,
     adapter: Adapter = None,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Score the names of listed choices, as training does.")
+    ] = False,
+    prompt: Prompt = None,
     as_json: Json = False,
 ) -> None:
     """Say how many questions a model answers, as lm-evaluation-harness scores them.
@@ -231,9 +235,9 @@ def score(
 
     scores: Sequence[Accuracy | Comparison]
     if adapter is None:
-        scores = score_file(data, model, limit)
+        scores = score_file(data, model, limit, labels=labels, prompt=prompt)
     else:
-        scores = compare_file(data, adapter, model, limit)
+        scores = compare_file(data, adapter, model, limit, labels=labels, prompt=prompt)
     if as_json:
         print(terminal.dump([one.to_dict() for one in scores]))
         return

@@ -70,6 +70,55 @@ def test_accuracies_are_those_of_single_sequences(model_folder: Path) -> None:
     assert [s.right for s in score_choices(bank, loaded.tokenizer, moved)] == chosen
 
 
+def _as_written(loaded: Any, written: str, answer: str) -> float:
+    """The log-likelihood of an answer and of what ends it, one sequence by the model alone."""
+    start = len(loaded.tokenizer(written, add_special_tokens=False)["input_ids"])
+    text = f"{written}{answer}"
+    ids = [*loaded.tokenizer(text, add_special_tokens=False)["input_ids"]]
+    ids.append(loaded.tokenizer.eos_token_id)
+    with torch.no_grad():
+        logits = loaded.model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
+    return sum(float(logits[t - 1, ids[t]]) for t in range(start, len(ids)))
+
+
+@pytest.mark.parametrize(
+    ("labels", "prompt", "written"),
+    [
+        (True, None, "Which, {}? Answer format: x/y\nAnswer: "),
+        (True, "Q: {{ prompt }}A: ", "Q: Which, {}? Answer format: x/yA: "),
+        (False, "plain", "About it.\nWhich, {}?\nAnswer: "),
+    ],
+)
+def test_choices_are_scored_in_the_form_that_is_asked_for(
+    labels: bool, prompt: str | None, written: str, model_folder: Path
+) -> None:
+    loaded = load_model(model_folder)
+    bank = AdapterBank(loaded.model, ["q_proj"])
+    names = ("answer1", "answer2", "true")
+    examples = [
+        Example(
+            f"Which, {i}? Answer format: x/y\nAnswer: ", names[i % 3], names,
+            question=f"Which, {i}?", texts=TEXTS, passage="About it.",
+        )
+        for i in range(9)
+    ]  # fmt: skip
+    answers = names if labels else TEXTS
+    sums = np.array(
+        [[_as_written(loaded, written.format(i), a) for a in answers] for i in range(9)]
+    )
+    scores = score_choices(bank, loaded.tokenizer, examples, labels=labels, prompt=prompt)
+    # the built-in model's bytes: an answer has as many tokens as characters, and one end
+    lengths = np.array([len(answer) for answer in answers])
+    divided = [sums] if labels else [sums, sums / lengths, sums / (lengths + 1)]
+    right = np.arange(9) % 3
+    assert [s.right for s in scores] == [int((v.argmax(1) == right).sum()) for v in divided]
+    other = np.array([_as_written(loaded, "", answer) for answer in answers])
+    assert not np.allclose(sums, other, rtol=1e-3)  # the prompt counts
+    X = torch.randn(2, bank.width, generator=torch.Generator().manual_seed(1))
+    made = compare_choices(bank, loaded.tokenizer, examples, X, labels=labels, prompt=prompt)
+    assert [one.base for one in made] == scores
+
+
 def test_wilsons_interval_holds_what_it_should() -> None:
     for right in range(21):
         low, high = Accuracy(right, 20).interval
@@ -200,7 +249,9 @@ def test_the_command_scores_a_model_and_its_adapter(
     ("change", "message"),
     [
         ({"texts": ()}, "question 0 must have choices that are known in full; found 0"),
+        ({"choices": ()}, "question 0 must have choices with names; found 0"),
         ({"question": "so " * 4000}, "must have at most the model's .* tokens; found"),
+        ({"prompt": "so " * 4000}, "must have at most the model's .* tokens; found"),
     ],
 )
 def test_bad_questions_are_one_line(
@@ -209,8 +260,11 @@ def test_bad_questions_are_one_line(
     loaded = load_model(model_folder)
     bank = AdapterBank(loaded.model, ["q_proj"])
     [example] = _questions(1)
+    labels = bool({"choices", "prompt"} & set(change))
     with pytest.raises(InputError, match=message):
-        score_choices(bank, loaded.tokenizer, [replace(example, **change)])
+        score_choices(bank, loaded.tokenizer, [replace(example, **change)], labels=labels)
+    with pytest.raises(InputError, match="chat template; found chat"):
+        score_choices(bank, loaded.tokenizer, [example], labels=labels, prompt="chat")
     with pytest.raises(InputError, match="at least one question; found none"):
         score_choices(bank, loaded.tokenizer, [])
 
