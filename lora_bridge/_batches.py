@@ -54,7 +54,7 @@ def inputs(batch: Batch) -> dict[str, Tensor]:
     return {name: value for name, value in batch.items() if name in INPUTS}
 
 
-def part_of_scale(scale: float | Tensor, part: slice) -> float | Tensor:
+def part_of_scale(scale: float | Tensor, part: slice | Tensor) -> float | Tensor:
     """The scale of some clients, where each has its own."""
     return scale[part] if isinstance(scale, Tensor) else scale
 

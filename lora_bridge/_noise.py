@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from linsys.compiled import compiled
 from linsys.validate import check_integer
 
-__all__ = ["gumbel", "token_keys"]
+__all__ = ["choose", "gumbel", "token_keys"]
 
 #: Second word of Philox's key, so that samples share no numbers with the draws of data.
 _STREAM = 1
 #: splitmix64's constants, of its counter and of its two multiplications, as signed numbers.
 _STEP = -0x61C8864680B583EB
 _FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+#: The same as machine words, for compiled code.
+_STEP_WORD, _FIRST_WORD, _SECOND_WORD = (np.uint64(x % 2**64) for x in (_STEP, *_FACTORS))
+_LOG_2 = math.log(2.0)
+#: Above the rounding of noise and of its bound, which are at most 710.
+_SLACK = 1e-9
+
+
+def choose(logits: Tensor, keys: Tensor, temperature: float) -> Tensor:
+    """Tokens (S,) drawn from the softmax of logits (S, V) / temperature, by keys (S,).
+
+    The token with the largest logit / temperature plus :func:`gumbel`. On a processor compiled code
+    finds it, and computes the noise itself only where a bound of it could win.
+    """
+    if logits.device.type != "cpu" or logits.dtype not in (torch.float32, torch.float64):
+        noise = gumbel(keys, logits.shape[-1])
+        return (logits.double() / temperature + noise).max(-1).indices  # argmax is slower
+    tokens = np.empty(len(logits), np.int64)
+    largest = logits.max(-1).indices.numpy()
+    words = keys.contiguous().numpy().view(np.uint64)
+    _choose(logits.contiguous().numpy(), words, temperature, largest, tokens)
+    return torch.from_numpy(tokens)
 
 
 def gumbel(keys: Tensor, V: int) -> Tensor:
@@ -35,6 +59,57 @@ def gumbel(keys: Tensor, V: int) -> Tensor:
 def _xor_shifted(x: Tensor, shift: int) -> Tensor:
     """x XOR (x >> shift) of bits: int64's own shift copies the sign, which the mask removes."""
     return x ^ ((x >> shift) & ((1 << (64 - shift)) - 1))
+
+
+@compiled
+def _uniform(key: np.uint64, v: int) -> float:
+    """The variable in (0, 1] of token v, of which :func:`gumbel` takes -log(-log(u))."""
+    x = key + np.uint64(v + 1) * _STEP_WORD
+    x = (x ^ (x >> np.uint64(30))) * _FIRST_WORD
+    x = (x ^ (x >> np.uint64(27))) * _SECOND_WORD
+    x = x ^ (x >> np.uint64(31))
+    return (np.float64(np.int64(x >> np.uint64(11))) + 0.5) * 2.0**-53
+
+
+@compiled
+def _value(logit: float, u: float) -> float:
+    log = math.log(u)
+    return logit - math.log(-log) if log < 0.0 else np.inf
+
+
+@compiled
+def _choose(
+    logits: NDArray[np.floating],
+    keys: NDArray[np.uint64],
+    temperature: float,
+    largest: NDArray[np.int64],
+    tokens: NDArray[np.int64],
+) -> None:
+    """The token of each row with the largest logit plus noise; ``largest`` has the largest logit.
+
+    -log(u) >= 1 - u, and log2 of 1 - u = 2^e (1 + m) is at least e + m, which is what its bits are,
+    read as a whole number. So -log(-log(u)) <= -log(2) (e + m): a bound without a logarithm, which
+    vector instructions compute for all tokens.
+    """
+    rows, V = logits.shape
+    over = np.empty(V)
+    bits = over.view(np.int64)
+    bounds = np.empty(V)
+    for s in range(rows):
+        key = keys[s]
+        for v in range(V):
+            over[v] = 1.0 - _uniform(key, v)
+        for v in range(V):
+            noise = _LOG_2 * (1023.0 - np.float64(bits[v]) * 2.0**-52) + _SLACK
+            bounds[v] = np.float64(logits[s, v]) / temperature + noise
+        token = largest[s]
+        best = _value(np.float64(logits[s, token]) / temperature, _uniform(key, token))
+        for v in range(V):
+            if bounds[v] > best:
+                value = _value(np.float64(logits[s, v]) / temperature, _uniform(key, v))
+                if value > best:
+                    best, token = value, v
+        tokens[s] = token
 
 
 def token_keys(clients: Sequence[int], b: int, length: int, seed: int, round_: int) -> Tensor:

@@ -15,9 +15,10 @@ the row's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,7 +31,11 @@ from torch.nn import functional
 
 from lora_bridge._batches import Batch
 
-__all__ = ["Layout", "can_share", "layout_of", "shared"]
+__all__ = ["Attention", "Layout", "attending", "can_share", "layout_of", "shared"]
+
+#: From queries (rows, H, T, d), keys and values (rows, G, T, d) and a factor of their products to
+#: answers (rows, T, H, d).
+Attention = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
 #: What transformers calls our attention.
 _NAME = "ratecheck_shared"
@@ -41,8 +46,8 @@ _UNKNOWN = ("sliding_window", "softcap", "position_bias", "s_aux")
 
 #: Whether a model that was tried computes the same with shared tokens.
 _tried: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
-#: How the rows of the present pass are laid out; not of a thread, since a card's backward pass,
-#: which may compute layers again, has threads of its own.
+#: The attention of the present pass; not of a thread, since a card's backward pass, which may
+#: compute layers again, has threads of its own.
 _present: list[_Pass] = []
 
 Array = NDArray[np.int64]
@@ -141,10 +146,9 @@ class Layout:
 
 @dataclass(frozen=True, eq=False)
 class _Pass:
-    """A pass of a model: its rows; whether it is to be differentiated twice; attentions so far."""
+    """A pass of a model: what computes its attention, and an entry for each one so far."""
 
-    layout: Layout
-    twice: bool
+    attention: Attention
     calls: list[int]
 
 
@@ -355,15 +359,20 @@ def _is_exact(model: Any) -> bool:
 
 
 @contextmanager
-def shared(model: Any, layout: Layout | None) -> Iterator[list[int]]:
+def shared(
+    model: Any, layout: Layout | None, attention: Attention | None = None
+) -> Iterator[list[int]]:
     """Inside, the model computes the rows of a layout and gives the states of the sequences.
 
-    The list gets an entry for each attention that is computed.
+    The list gets an entry for each attention that is computed, by the layout where no other one is
+    given.
     """
     if layout is None:
         yield []
         return
-    base, config = model.base_model, model.base_model.config
+    base = model.base_model
+    if attention is None:
+        attention = partial(layout.attention, twice=base.config._attn_implementation == "eager")
 
     def give(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         ids = (args[0] if args else named["input_ids"]).reshape(-1)[layout.source]
@@ -375,13 +384,28 @@ def shared(model: Any, layout: Layout | None) -> Iterator[list[int]]:
         output.last_hidden_state = functional.embedding(layout.places, rows)
         return output
 
-    before = config._attn_implementation
     handles = [
         base.register_forward_pre_hook(give, with_kwargs=True),
         base.register_forward_hook(take),
     ]
+    try:
+        with attending(model, attention) as calls:
+            yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def attending(model: Any, attention: Attention) -> Iterator[list[int]]:
+    """Inside, the layers of a model that :func:`can_share` call this in the place of their own.
+
+    The list gets an entry for each call.
+    """
+    config = model.base_model.config
     _register()
-    present = _Pass(layout, before == "eager", [])
+    present = _Pass(attention, [])
+    before = config._attn_implementation
     _present.append(present)
     config._attn_implementation = _NAME
     try:
@@ -389,8 +413,6 @@ def shared(model: Any, layout: Layout | None) -> Iterator[list[int]]:
     finally:
         config._attn_implementation = before
         _present.remove(present)
-        for handle in handles:
-            handle.remove()
 
 
 def _register() -> None:
@@ -416,4 +438,4 @@ def _attention(
     present = _present[-1]
     present.calls.append(1)
     scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-    return present.layout.attention(query, key, value, scaling, present.twice), None
+    return present.attention(query, key, value, scaling), None

@@ -1,18 +1,21 @@
 """Responses sampled from the clients' policies, with the log-probabilities that are scored.
 
-All clients' samples are decoded together, token by token with the model's cache of keys and values,
-while the bank's adapters are on. The token with the largest logit plus Gumbel noise is a draw from
-the full softmax, and the noise is a function of (seed, client, round, sample, position, token)
-alone. So how clients are grouped, and when a run is started again, changes no token but by the
-rounding of logits; and policies p and q that are that close choose different tokens with a chance
-of at most sum |p - q|, however large the vocabulary is (about 10^-6 in single precision; a
-cumulative distribution would add up the rounding of all tokens before).
+All clients' samples are decoded together, token by token with a cache of keys and values, while the
+bank's adapters are on. What samples of a client begin with is computed once, no padding is, and
+responses that have ended are not computed further: see :mod:`lora_bridge._decoding`. The token with
+the largest logit plus Gumbel noise is a draw from the full softmax, and the noise is a function of
+(seed, client, round, sample, position, token) alone. So how clients are grouped, and when a run is
+started again, changes no token but by the rounding of logits; and policies p and q that are that
+close choose different tokens with a chance of at most sum |p - q|, however large the vocabulary is
+(about 10^-6 in single precision; a cumulative distribution would add up the rounding of all tokens
+before).
 
 Nothing is cut off the distribution, and its temperature stays in the log-probabilities: what is
-sampled is what is scored, so that the ratios of PPO begin at 1. They are 1 to the last bit only if
-the scoring pass takes the same responses as a gradient's pass, as many at a time: products of
-matrices of another height add up in another order (2e-6 of a log-probability in single precision,
-with a vocabulary of 32,000).
+sampled is what is scored, so that the ratios of PPO begin at 1. To the last bit they do only where
+a pass of its own scores the responses, as many at a time as a gradient's pass takes (``together``):
+products of matrices of another height add up in another order (2e-6 of a log-probability in single
+precision, with a vocabulary of 32,000). Without it the log-probabilities are those that the tokens
+were drawn by, which costs nothing.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from linsys.validate import (
     check_number,
     shown,
 )
+from lora_bridge._batches import part_of_scale
 from lora_bridge._checks import masks, tensors, texts_by_client, tokenizer_of, wholes
 from lora_bridge._decoding import clients_at_a_time, decode, end_tokens, positions
 from lora_bridge._head import head_of
@@ -160,8 +164,9 @@ def sample(
         seed, round_: together with the client they name the random numbers.
         scale: as of the bank.
         clients: which clients the rows of X are; 0, 1, .. without it.
-        together: responses of a client that are scored at a time; all without it.
-        at_a_time: clients that are scored at a time; as the bank does it otherwise.
+        together: score the responses in a pass of its own, so many of a client at a time, as
+            gradients will; without it by what they were drawn from, which is the same to rounding.
+        at_a_time: clients in that pass; as the bank does it otherwise.
 
     Returns:
         A batch of T = P + K tokens: ``input_ids``, ``attention_mask``, ``position_ids``,
@@ -195,27 +200,31 @@ def sample(
     bank.check(X, {"input_ids": ids, "attention_mask": mask}, scale)
     keys = token_keys(names, b, length, seed, round_).to(bank.device)
     step = clients_at_a_time(bank, ids, length)
-    tokens = torch.cat(
-        [
-            decode(
-                bank,
-                None if X is None else X[part],
-                ids[part].flatten(0, 1),
-                mask[part].flatten(0, 1),
-                keys[part].flatten(0, 1),
-                temperature,
-                scale[part] if isinstance(scale, Tensor) and scale.ndim else scale,
-            )
-            for part in (slice(i, i + step) for i in range(0, N, step))
-        ]
-    ).reshape(N, b, length)
-    batch = _assembled(bank, ids, mask, tokens)
-    if at_a_time is not None:
-        bank = bank.with_options(memory=None, chunk=at_a_time)
-    both = _read_in_parts(bank, X, batch, _scores_and_states(temperature), scale, together)
-    batch["log_prob"] = both[..., 0]
-    counted = batch["target_places"][..., None] >= 0  # elsewhere it is the padding's, or NaN
-    batch["hidden"] = both[..., 1:].where(counted, 0.0)
+    parts = [
+        decode(
+            bank,
+            None if X is None else X[part],
+            ids[part],
+            mask[part],
+            keys[part],
+            temperature,
+            part_of_scale(scale, part),
+        )
+        for part in (slice(i, i + step) for i in range(0, N, step))
+    ]
+    batch = _assembled(bank, ids, mask, torch.cat([part.tokens for part in parts]))
+    log_prob = torch.cat([part.log_prob for part in parts])
+    hidden = torch.cat([part.hidden for part in parts])
+    if together is not None:
+        scoring = bank
+        if at_a_time is not None:
+            scoring = bank.with_options(memory=None, chunk=at_a_time)
+        function = _scores_and_states(temperature)
+        both = _read_in_parts(scoring, X, batch, function, scale, together)
+        log_prob, hidden = both[..., 0], both[..., 1:]
+    counted = batch["target_places"] >= 0  # elsewhere they are the padding's, or NaN
+    batch["log_prob"] = log_prob.where(counted, 0.0)
+    batch["hidden"] = hidden.to(log_prob).where(counted[..., None], 0.0)
     bad = batch["log_prob"].isfinite().flatten(1).all(1).logical_not()
     if bad.any():
         if bool((mask == 0).any()) and not _handles_padding(bank):

@@ -1,4 +1,4 @@
-"""Small models of the three shapes, with random weights, and losses on them."""
+"""Small models of four shapes, with random weights, and losses on them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,28 @@ from transformers import (
     BertForSequenceClassification,
     GPT2Config,
     GPT2LMHeadModel,
+    GPTNeoXConfig,
+    GPTNeoXForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
 )
 
 VOCABULARY = 40
 #: Names of the modules that the tests adapt.
-TARGETS = {"llama": ["q_proj", "down_proj"], "gpt2": ["c_attn", "c_fc"], "bert": ["query", "value"]}
+TARGETS = {
+    "llama": ["q_proj", "down_proj"],
+    "gpt2": ["c_attn", "c_fc"],
+    "neox": ["query_key_value", "dense_4h_to_h"],
+    "bert": ["query", "value"],
+}
 
 
 def small_model(kind: str, dtype: torch.dtype = torch.float32, seed: int = 0) -> Any:
-    """A Llama-, GPT-2- or BERT-shaped model; every weight is random, biases too."""
+    """A Llama-, GPT-2-, GPT-NeoX- or BERT-shaped model; every weight is random, biases too."""
     torch.manual_seed(seed)
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
     match kind:
         case "llama":
-            sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
             config: Any = LlamaConfig(
                 vocab_size=VOCABULARY, num_attention_heads=2, num_key_value_heads=1, **sizes
             )
@@ -33,8 +40,11 @@ def small_model(kind: str, dtype: torch.dtype = torch.float32, seed: int = 0) ->
         case "gpt2":
             config = GPT2Config(vocab_size=VOCABULARY, n_embd=16, n_layer=2, n_head=2)
             make = GPT2LMHeadModel
+        case "neox":
+            ends = {"bos_token_id": 1, "eos_token_id": 2}
+            config = GPTNeoXConfig(vocab_size=VOCABULARY, num_attention_heads=2, **ends, **sizes)
+            make = GPTNeoXForCausalLM
         case _:
-            sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
             config = BertConfig(vocab_size=VOCABULARY, num_attention_heads=2, num_labels=3, **sizes)
             make = BertForSequenceClassification
     config._attn_implementation = "eager"

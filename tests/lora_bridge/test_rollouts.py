@@ -54,32 +54,24 @@ def _alone(
 
 @pytest.mark.parametrize("temperature", [0.7, 1.0, 1.6])
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
-def test_what_is_sampled_is_what_is_scored(
-    kind: str, temperature: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_sampled_is_what_is_scored(kind: str, temperature: float) -> None:
     bank = _bank(kind)
     X, prompts, scale = _rows(bank, 3), _prompts(3, 4), torch.tensor([0.5, 1.0, 2.0])
-    seen = []
-
-    def spy(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
-        tokens = drawn(logits, noise, temperature)
-        seen.append((logits / temperature).log_softmax(-1).gather(1, tokens[:, None]))
-        return tokens
-
-    drawn = _decoding._sample_tokens
-    monkeypatch.setattr(_decoding, "_sample_tokens", spy)
     options: dict[str, Any] = {"temperature": temperature, "scale": scale}
     batch = sample(bank, X, prompts, length=6, seed=0, round_=0, **options)
-    sampled = torch.cat(seen, 1).reshape(3, 4, 6)
+    scored = sample(bank, X, prompts, length=6, seed=0, round_=0, together=4, **options)
     counted = batch["target_places"] >= 0
     assert counted[..., 0].all()
-    torch.testing.assert_close(batch["log_prob"][counted], sampled[counted], atol=1e-5, rtol=0)
-    assert torch.equal(batch["log_prob"], score(bank, X, batch, **options))  # PPO's ratio is 1
+    assert torch.equal(scored["log_prob"], score(bank, X, batch, **options))  # PPO's ratio is 1
+    for name in ("log_prob", "hidden"):  # some tens of roundings of 6e-8 of numbers of at most 6
+        torch.testing.assert_close(batch[name], scored[name], atol=1e-5, rtol=0)
     for at in np.ndindex(3, 4):
         own = bank.with_options(scaling=float(scale[at[0]]))
         expected = _alone(own, X[at[0]], batch, at, temperature)
         found = batch["log_prob"][at][counted[at]]
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+        with pytest.raises(AssertionError):  # one token on
+            torch.testing.assert_close(found.roll(1), expected, atol=1e-5, rtol=0)
 
 
 def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -95,13 +87,13 @@ def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
     X, draws = _rows(bank, 2), 6000
     ids = torch.tensor([5, 60, 7]).expand(2, draws, 3)
     if top is not None:
-        drawn = _decoding._sample_tokens
+        drawn = _decoding.choose
 
-        def cut(logits: Tensor, noise: Tensor, temperature: float) -> Tensor:
+        def cut(logits: Tensor, keys: Tensor, temperature: float) -> Tensor:
             least = logits.topk(top, -1).values[:, -1:]
-            return drawn(logits.where(logits >= least, -torch.inf), noise, temperature)
+            return drawn(logits.where(logits >= least, -torch.inf), keys, temperature)
 
-        monkeypatch.setattr(_decoding, "_sample_tokens", cut)
+        monkeypatch.setattr(_decoding, "choose", cut)
     prompts = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     batch = sample(bank, X, prompts, length=2, temperature=1.3, seed=1, round_=0)
     first, second = batch["input_ids"][..., 3:].unbind(-1)
@@ -172,6 +164,31 @@ def test_noise_is_the_published_generator_and_follows_gumbel() -> None:
         assert stats.chisquare(pairs.ravel()).pvalue > _LEVEL
 
 
+def _chosen(choose: Any, dtype: torch.dtype) -> list[tuple[list[int], list[int]]]:
+    """Tokens by ``choose`` and by the definition, of policies from flat to nearly certain."""
+    generator, found = torch.Generator().manual_seed(0), []
+    for seed, (spread, temperature) in enumerate([(0, 1.0), (1, 0.7), (5, 1.0), (30, 1.6)]):
+        logits = spread * torch.randn(60, 90, generator=generator, dtype=dtype)
+        logits[:, ::7] = -torch.inf
+        keys = _noise.token_keys([0], 60, 1, seed, 0).flatten()
+        wanted = (logits.double() / temperature + _noise.gumbel(keys, 90)).argmax(-1)
+        found.append((choose(logits, keys, temperature).tolist(), wanted.tolist()))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_compiled_code_chooses_the_token_with_the_largest_sum(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert all(found == wanted for found, wanted in _chosen(_noise.choose, dtype))
+    if dtype == torch.bfloat16:  # the definition itself
+        return
+    monkeypatch.setattr(_noise, "_choose", _noise._choose.py_func)
+    assert all(found == wanted for found, wanted in _chosen(_noise.choose, dtype))
+    monkeypatch.setattr(_noise, "_LOG_2", 0.5)  # what it takes for a bound is none
+    assert any(found != wanted for found, wanted in _chosen(_noise.choose, dtype))
+
+
 def test_close_policies_choose_the_same_tokens() -> None:
     generator = torch.Generator().manual_seed(0)
     draws, V, temperature = 3000, 1500, 0.8
@@ -179,9 +196,9 @@ def test_close_policies_choose_the_same_tokens() -> None:
     near = logits + 0.01 * torch.randn(V, generator=generator, dtype=torch.float64)
     policies = [(one / temperature).softmax(-1) for one in (logits, near)]
     bound = float((policies[0] - policies[1]).abs().sum())
-    noise = _noise.gumbel(_noise.token_keys([0], draws, 1, 0, 0).flatten(), V)
+    keys = _noise.token_keys([0], draws, 1, 0, 0).flatten()
     first, second = (
-        _decoding._sample_tokens(one.expand(draws, V), noise, temperature) for one in (logits, near)
+        _noise.choose(one.expand(draws, V), keys, temperature) for one in (logits, near)
     )
     changed = int((first != second).sum())
     assert stats.binomtest(changed, draws, bound, alternative="greater").pvalue > _LEVEL
@@ -292,7 +309,7 @@ def test_a_response_ends_with_its_first_end_token() -> None:
 
 def test_states_where_no_token_is_predicted_are_zero() -> None:
     """Whatever the model has at padding, which attention may leave without numbers."""
-    bank = _bank("gpt2")
+    bank = _bank("gpt2", share=False)
     bank.model.generation_config.eos_token_id = list(range(VOCABULARY // 2))
 
     def broken(module: Any, inputs: Any, output: Tensor) -> Tensor:
@@ -300,24 +317,30 @@ def test_states_where_no_token_is_predicted_are_zero() -> None:
         return output if output.shape[1] == 1 else output.masked_fill(first, torch.nan)
 
     bank.model.transformer.ln_f.register_forward_hook(broken)
-    found = sample(bank, _rows(bank, 2), _prompts(2, 3), length=4, seed=0, round_=0)
-    counted = found["target_places"] >= 0
-    assert 0 < int(counted.sum()) < counted.numel()
-    assert found["hidden"][~counted].eq(0).all()
-    assert found["hidden"][counted].isfinite().all()
-    assert found["hidden"][counted].any()
+    for together in (None, 2):
+        found = sample(
+            bank, _rows(bank, 2), _prompts(2, 3), length=4, seed=0, round_=0, together=together
+        )
+        counted = found["target_places"] >= 0
+        assert 0 < int(counted.sum()) < counted.numel()
+        assert found["hidden"][~counted].eq(0).all()
+        assert found["hidden"][counted].isfinite().all()
+        assert found["hidden"][counted].any()
 
 
 def test_nothing_is_decoded_after_all_have_ended() -> None:
     bank = _bank("gpt2")
+    X, prompts = _rows(bank, 2), _prompts(2, 2)
+    sample(bank, X, prompts, length=1, seed=0, round_=0)  # tries whether the model can share
     passes: list[int] = []
     bank.model.transformer.register_forward_hook(lambda *_: passes.append(1))
-    X, prompts = _rows(bank, 2), _prompts(2, 2)
     sample(bank, X, prompts, length=6, seed=0, round_=0)
-    assert len(passes) == 6 + 1  # and one that scores
+    assert len(passes) == 6
+    sample(bank, X, prompts, length=6, seed=0, round_=0, together=2)
+    assert len(passes) == 6 + 6 + 1  # and one that scores
     bank.model.generation_config.eos_token_id = list(range(VOCABULARY))
     batch = sample(bank, X, prompts, length=6, seed=0, round_=0)
-    assert len(passes) == 6 + 1 + 2
+    assert len(passes) == 6 + 6 + 1 + 1
     assert batch["target_mask"].sum(-1).eq(1).all()
 
 
@@ -333,7 +356,7 @@ def test_the_reference_is_the_base_model_bit_for_bit(kind: str) -> None:
     nothing = torch.zeros_like(X)
     # other products: some tens of roundings of 6e-8 of numbers of at most 6
     torch.testing.assert_close(score(bank, nothing, batch), reference, atol=1e-5, rtol=0)
-    unadapted = sample(bank, None, prompts, length=5, seed=0, round_=0)
+    unadapted = sample(bank, None, prompts, length=5, seed=0, round_=0, together=2)
     assert torch.equal(unadapted["log_prob"], score(base, None, unadapted))
     switched_off = sample(bank, X, prompts, length=5, seed=0, round_=0, scale=0.0)
     assert torch.equal(switched_off["input_ids"], unadapted["input_ids"])
