@@ -12,6 +12,8 @@ from typing import Any
 
 import lazy_loader
 
+from ratecheck import _fallback as _fallback  # ours beside a user's packages of the same names
+
 _import, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

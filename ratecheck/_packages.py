@@ -11,12 +11,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec, PathFinder
-from pathlib import Path
+from importlib.machinery import ModuleSpec
 
-#: What is found in the folder that holds this package.
-PACKAGES = ("experiments", "linsys", "lora_bridge", "mgda")
-ROOT = Path(__file__).absolute().parents[1]
+from ratecheck._fallback import PACKAGES, ROOT, find_ours
 
 
 class _OurPackages:
@@ -26,10 +23,7 @@ class _OurPackages:
     def find_spec(
         name: str, path: Sequence[str] | None = None, target: object = None
     ) -> ModuleSpec | None:
-        *above, _ = name.split(".")
-        if (*above, name)[0] not in PACKAGES:
-            return None
-        return PathFinder.find_spec(name, [str(ROOT.joinpath(*above))])
+        return find_ours(name)
 
 
 sys.meta_path.insert(0, _OurPackages())

@@ -3,22 +3,27 @@
 A file that a user gives by its path becomes a module of a package that no folder has, such as
 ``_user_0123abcd.claims``. What it imports from its folder, or from the current one, belongs to that
 package as well, whether it is imported at the top or later inside a function: ``import
-experiments`` means the user's package there, if there is one, and ours everywhere else. Of two
-files in one folder that import a module, both have the same.
+experiments`` means the user's package there, if there is one, and ours everywhere else; what the
+user's package lacks is looked for in ours. Of two files in one folder that import a module, both
+have the same.
 """
 
 from __future__ import annotations
 
 import builtins
 import hashlib
+import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
+
+from ratecheck._fallback import find_ours
 
 #: What the names of these packages begin with.
 PREFIX = "_user_"
@@ -172,6 +177,16 @@ class _Loader(SourceFileLoader):
         super().exec_module(module)
 
 
+class _OurLoader(Loader):
+    """Takes our module of this name, which stays one and the same for all that import it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def exec_module(self, module: ModuleType) -> None:
+        sys.modules[module.__name__] = importlib.import_module(self.name)
+
+
 class _Finder:
     """Finds the modules of these packages, as ``sys.meta_path`` asks."""
 
@@ -186,7 +201,10 @@ class _Finder:
         if "." not in inner:
             folder = users_package(inner, modules.folders)
             path = [str(folder)] if folder else []
-        spec = PathFinder.find_spec(name, path)
+        within_ours = not sys.modules[name.rpartition(".")[0]].__name__.startswith(package)
+        spec = None if within_ours else PathFinder.find_spec(name, path)
+        if spec is None and find_ours(inner) is not None:
+            return ModuleSpec(name, _OurLoader(inner))
         if spec is not None and type(spec.loader) is SourceFileLoader:
             spec.loader = _Loader(name, spec.loader.path, modules)
         return spec

@@ -105,6 +105,7 @@ def fails(command: list[object], folder: Path, path: str = "") -> str:
 
 
 HOOK = 'module.__dict__["__builtins__"] = self.modules.builtins()'
+OUTER = "None if path else find_ours(name)"
 LIST = ("audit", "my_paper.py", "--list")
 AUDIT = ("audit", "my_paper.py", "--threads", 2)
 OWN = ("audit", "ratecheck.py", "--threads", 2)
@@ -136,10 +137,8 @@ import ratecheck as rc
 from my_paper import mass
 assert experiments.mine.WHOSE == mgda.mine.WHOSE == "theirs"
 rc.assert_holds(mass)
-try:
-    rc.assert_holds("firm.eq18_sharper")
-except ValueError as error:
-    print(error)
+rc.assert_holds("firm.eq18_sharper")
+import experiments.firm.paper, mgda.firm
 """
 
 
@@ -160,10 +159,7 @@ def test_mass():
 def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_claims(
     kind: str, init: bool, tmp_path: Path, wheel_file: Path
 ) -> None:
-    """As in pytest and notebooks, where the current folder comes first.
-
-    Without ``__init__.py`` the modules of both are found, and with it ours are refused.
-    """
+    """As in pytest and notebooks, where the current folder comes first: modules of both."""
     ours = installed(tmp_path / "environment", wheel_file if kind == "wheel" else None)
     folder = tmp_path / "folder"
     for name in ("experiments", "mgda", "tests"):
@@ -173,13 +169,10 @@ def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_c
         (folder / name / "mine.py").write_text("WHOSE = 'theirs'")
     write_modules(folder)
     (folder / "my_paper.py").write_text(CLAIM)
-    done = subprocess.run(
-        [ours.python, "-c", PROCESS], capture_output=True, text=True, check=False, cwd=folder
-    )
-    if init:
-        line = "paper firm must be found as package experiments.firm; found experiments in "
-        assert done.stdout.startswith(line + str(folder / "experiments"))
-    assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", int(init))
+    (folder / "experiments" / "firm").mkdir()  # of results
+    process = {"capture_output": True, "text": True, "check": False, "cwd": folder}
+    done = subprocess.run([ours.python, "-c", PROCESS], **process)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     (folder / "tests" / "test_mine.py").write_text(TEST)
     (folder / "pytest.ini").write_text("[pytest]\n")  # not that of a folder above
     script = ours.script.with_name("pytest")
@@ -188,13 +181,15 @@ def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_c
     found = [] if init else ["-o", f"pythonpath={folder}"]
     for command in ([script, *found], ["-m", "pytest"]):
         done = subprocess.run(
-            [ours.python, *command, "-q", "-p", "no:cacheprovider", "tests"],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=folder,
+            [ours.python, *command, "-q", "-p", "no:cacheprovider", "tests"], **process
         )
         assert "1 passed" in done.stdout, done.stdout + done.stderr
+    if kind == "wheel" and init:
+        (folder / "experiments" / "firm").rmdir()
+        ours.mutate("ratecheck/_fallback.py", "sys.meta_path.insert(0, _OursBeside())", "")
+        done = subprocess.run([ours.python, "-c", PROCESS], **process)
+        line = "paper firm must be found as package experiments.firm; found experiments in "
+        assert line + str(folder / "experiments") in done.stderr
 
 
 @pytest.mark.slow
@@ -218,7 +213,7 @@ def test_a_file_called_as_the_command_is_not_taken_for_it(
         ("ratecheck/_processes/pool.py", "preload([FIRST, ", "preload([", RUN, "."),
         ("ratecheck/_user_modules.py", HOOK, "pass", LIST, ""),
         ("ratecheck/_user_modules.py", HOOK, "pass", RUN, ""),
-        ("ratecheck/_packages.py", "not in PACKAGES", "not in PACKAGES or above", OURS, "."),
+        ("ratecheck/_packages.py", "find_ours(name)", OUTER, OURS, "."),
         ("ratecheck/cli.py", 'os.environ["PYTHONSAFEPATH"] = "1"', "", OWN, ""),
     ],
     ids=[

@@ -85,6 +85,31 @@ def test_ours_are_ours_where_the_user_has_none(write: Write) -> None:
     assert bound(write(top=top, bound='float(paper.PAPER.id == "affpcl")')) == 1
 
 
+@pytest.mark.parametrize("init", [True, False])
+def test_what_the_user_s_package_lacks_is_ours(init: bool, write: Write) -> None:
+    """The very module that everybody else has, and below a folder of the user's, too."""
+    for name in ("experiments/own.py", "experiments/affpcl/own.py"):
+        write(name, "VALUE = 7")
+    if init:
+        write("experiments/__init__.py", "")
+    top = """
+import experiments.own, experiments.affpcl.own
+import experiments.firm.paper
+from experiments.affpcl import theory
+from experiments.affpcl.theory.stack import FiniteStack
+
+import sys
+assert experiments.firm.paper is sys.modules["experiments.firm.paper"]
+assert theory is sys.modules["experiments.affpcl.theory"]
+assert FiniteStack.__module__ == "experiments.affpcl.theory.stack"
+"""
+    path = write(top=top, bound="experiments.own.VALUE + experiments.affpcl.own.VALUE")
+    assert bound(path) == 14
+    assert "experiments.own" not in sys.modules
+    with pytest.raises(InputError, match=r"No module named 'experiments\.nowhere'"):
+        bound(write(top="import experiments.own, experiments.nowhere"))
+
+
 def test_our_modules_keep_what_they_import(write: Write) -> None:
     write("mgda/__init__.py", "WHOSE = 'theirs'")
     top = "import mgda\nfrom lora_bridge.flower._objectives import FedCMOO"
