@@ -54,7 +54,7 @@ class Kept:
                 return _round(place), self._read(place, like)
         if not places:
             return None
-        self._read(places[-1], like)  # of this run, or it is refused
+        self._read(places[-1], like)  # raises if it is of another run
         if not any(t < _round(first) for first in self.folder.glob(f"{_FIRST_ROUND}*")):
             raise InputError(
                 f"the server must ask for round {_round(places[-1])} or a later one, for the state "

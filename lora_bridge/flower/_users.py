@@ -163,7 +163,7 @@ class UsersClient:
         state = self._state(request, oracle, t)
         if request.text("phase") == "finish":
             with writing_explained("folder of the client", self.folder):
-                self.folder.mkdir(parents=True, exist_ok=True)  # it may be here only for the end
+                self.folder.mkdir(parents=True, exist_ok=True)  # some are asked only at the end
                 save_file({"X": state.X[0].contiguous()}, self.folder / "adapters.safetensors")
             return Parcel({"sha256": fingerprint([state.X[0]])})
         G, missing = algorithm.gradients(state, oracle)
@@ -182,9 +182,9 @@ class UsersClient:
         sent = taken = _columns_to_send(algorithm, oracle, heard)
         kept = self._kept.before(t, {"X": state.X, "moments": state.moments})
         warm = algorithm.warm(oracle)
-        if kept is None and heard >= warm:  # otherwise it would silently begin anew
+        if kept is None and heard >= warm:  # else it would start anew, unnoticed
             raise self._kept.missing_error(heard)
-        if kept is not None and kept[0] > warm:  # its personal coordinates are its own
+        if kept is not None and kept[0] > warm:  # it has personal coordinates already
             taken = torch.from_numpy(algorithm.mask(oracle.modules))
             state = state._replace(**kept[1])
         rows = state.X[0].clone()

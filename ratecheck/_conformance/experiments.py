@@ -55,7 +55,7 @@ class ExperimentSuite:
 
     def __init_subclass__(cls) -> None:
         cls._stored, cls._failed = {}, {}
-        if not cls.wrong:  # of no cases pytest would make a test that is skipped
+        if not cls.wrong:  # pytest would skip a test without cases
             cls.test_a_wrong_prediction_is_refused = None  # type: ignore[assignment, method-assign]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-#: What a new process imports first: then our packages are ours, whatever the current folder holds.
+#: What a new process imports first: it finds our packages whatever the current folder holds.
 FIRST = "ratecheck._packages"
 _THREADS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
@@ -102,10 +102,10 @@ def _by_one_pool(
     running: dict[Future[_T], int] = {}
     with _pool(min(workers, len(todo)), function.__module__) as pool:
         while todo or running:
-            # one more than the workers: none has to wait for its next call
+            # one call more than there are workers, so that none waits for its next one
             while todo and len(running) <= workers and pool.active:
                 task = (function, arguments[todo[-1]])
-                with contextlib.suppress(RuntimeError):  # it broke just now
+                with contextlib.suppress(RuntimeError):  # the pool has broken since
                     running[pool.schedule(_call_in_worker, args=task, timeout=timeout)] = todo.pop()
             interrupts.check()
             look(running.values())
@@ -123,7 +123,7 @@ def _by_one_pool(
 @contextlib.contextmanager
 def _pool(workers: int, module: str) -> Iterator[ProcessPool]:
     """Processes that start clean: a fork of this one would inherit its threads."""
-    with _ctrl_c_held_back():  # what an import calls back may swallow Ctrl-C
+    with _ctrl_c_held_back():  # a callback during an import may swallow Ctrl-C
         from pebble import ProcessPool
         from pebble.pool.process import WORKERS_NAME
     fast = "forkserver" in multiprocessing.get_all_start_methods()
@@ -137,11 +137,11 @@ def _pool(workers: int, module: str) -> Iterator[ProcessPool]:
         pool = ProcessPool(max_workers=workers, initializer=_prepare_worker, context=context)
         try:
             with _ctrl_c_held_back():
-                _ = pool.active  # which starts it
+                _ = pool.active  # reading this starts the workers
             yield pool
         finally:
             pool.stop()  # type: ignore[no-untyped-call]
-            # before its locks go, which a worker that just begins looks for
+            # a worker that is still starting would look for locks that the next line removes
             for child in multiprocessing.active_children():
                 if child.name == WORKERS_NAME:
                     child.terminate()
@@ -156,16 +156,16 @@ def _start_server(context: BaseContext) -> None:
     """
     from multiprocessing import forkserver, resource_tracker
 
-    resource_tracker.ensure_running()  # the server needs it, and it would unblock the signal
+    resource_tracker.ensure_running()  # started below, it would unblock the signal
     with _ctrl_c_held_back(), _one_thread_each():
         forkserver.ensure_running()
         first = threading.Thread(target=_run_empty_process, args=(context,), daemon=True)
         first.start()
-    first.join()  # the import takes a while, so that Ctrl-C should not have to wait
+    first.join()  # the import is slow: Ctrl-C may interrupt it, so this waits outside the block
 
 
 def _run_empty_process(context: BaseContext) -> None:
-    """Have the server start a process as soon as it can, from nothing that may be gone by then."""
+    """Have the server start a process; ended, it shows that the server has imported all."""
     process = context.Process(target=_nothing, daemon=True)  # type: ignore[attr-defined]
     process.start()
     process.join()
@@ -183,7 +183,7 @@ def _ctrl_c_held_back() -> Iterator[None]:
         yield
         return
     struck: list[int] = []
-    # the mask for what is begun here; the handler, as other threads of this process may get it
+    # what is begun here inherits the mask; other threads of this process need the handler
     before = signal.signal(signal.SIGINT, lambda number, frame: struck.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -212,7 +212,7 @@ def _one_thread_each() -> Iterator[None]:
 def _prepare_worker() -> None:
     """In a worker: print nothing into the answer, lose no result to stderr, end with the parent."""
     importlib.import_module(FIRST)
-    os.dup2(2, 1)  # also what is printed by other code than Python's
+    os.dup2(2, 1)  # also what compiled libraries print
     sys.stderr = ignoring_failures(sys.stderr)
     disable_core_dump()
     threading.Thread(target=_end_with_parent, daemon=True).start()
