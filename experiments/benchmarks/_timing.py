@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ import numpy as np
 
 import ratecheck as rc
 
-__all__ = ["Duel", "Peers", "duel", "one_core", "seconds"]
+__all__ = ["Duel", "Peers", "duel", "one_core", "peak_bytes", "seconds"]
 
 #: Libraries read these variables when they are loaded, so that they are set for a child process.
 ONE_THREAD = {
@@ -32,6 +33,17 @@ def seconds(call: Callable[[], Any]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+def peak_bytes(call: Callable[[], Any]) -> int:
+    """The most that a call allocates, as NumPy and Python report it."""
+    call()
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 @contextmanager

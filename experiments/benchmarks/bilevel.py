@@ -27,7 +27,6 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import sys
-import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ratecheck as rc
-from experiments.benchmarks._timing import duel, one_core, seconds
+from experiments.benchmarks._timing import duel, one_core, peak_bytes, seconds
 from experiments.benchmarks.affpcl import Measured
 from linsys.bilevel import (
     DomainOracle,
@@ -369,21 +368,10 @@ def _memory(measured: Measured, size: str, batch: int | None) -> None:
             for name, nested in {"explicit steps": False, "nested": True}.items():
                 between[f"torch, {name}, saved tensors, D={D}"] = saved_by_torch(task, nested)
                 between[f"torch, {name}, heap, D={D}"] = kept(task.torch_loss(nested)[0])
-        peaks[f"ours, D={D}"] = peak(task.ours())
-        peaks[f"NumPy, adjoint, D={D}"] = peak(task.numpy(adjoint))
+        peaks[f"ours, D={D}"] = peak_bytes(task.ours())
+        peaks[f"NumPy, adjoint, D={D}"] = peak_bytes(task.numpy(adjoint))
     measured.details[f"bytes kept between the passes: {task.setting}"] = between
     measured.details[f"bytes at the peak of a derivative: {task.setting}"] = peaks
-
-
-def peak(call: Callable[[], Any]) -> int:
-    """The most that a call allocates, as NumPy and Python report it."""
-    call()
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import svds
 
 import ratecheck as rc
-from experiments.benchmarks._timing import duel, one_core, seconds
+from experiments.benchmarks._timing import duel, one_core, peak_bytes, seconds
 from experiments.benchmarks.affpcl import Measured
 from linsys.sketching import FSLoRA, LeastSquares
 from linsys.sketching.low_rank import stack, truncate
@@ -236,22 +235,12 @@ def _approximation(measured: Measured, size: int, budget: float) -> None:
 def _memory(r: int, size: int) -> dict[str, int]:
     """Arrays that a device of rank k allocates, as NumPy reports them."""
     task, peaks = Round(len(RATIOS), r, size), {}
-
-    def peak(call: Callable[[], Any]) -> int:
-        call()
-        tracemalloc.start()
-        try:
-            call()
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
     for i, k in enumerate(task.ranks):
-        peaks[f"ours, k={k}"] = peak(partial(_trained, task, i))
+        peaks[f"ours, k={k}"] = peak_bytes(partial(_trained, task, i))
     B, A = np.ascontiguousarray(task.X[:, :size].T), np.ascontiguousarray(task.X[:, size:])
     device = task.device(0, np.asarray)
     for name, body in {"masked low rank": masked_body, "mask and multiply": dense_body}.items():
-        peaks[f"{name}, any k"] = peak(partial(body, task.system.W0, B, A, device))
+        peaks[f"{name}, any k"] = peak_bytes(partial(body, task.system.W0, B, A, device))
     return peaks
 
 
