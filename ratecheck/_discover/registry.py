@@ -56,11 +56,17 @@ def _synthetic() -> dict[str, str]:
 
 
 def _on_models() -> dict[str, str]:
-    return {
-        f"{BRIDGE}/{name}": module
-        for package in papers.installed().values()
-        for name, module in papers.modules(package, BRIDGE).items()
-    }
+    """Id to module."""
+    modules: dict[str, str] = {}
+    for package in papers.installed().values():
+        for name, module in papers.modules(package, BRIDGE).items():
+            other = modules.setdefault(f"{BRIDGE}/{name}", module)
+            if other != module:
+                raise InputError(
+                    f"files of papers' folders {BRIDGE} must have distinct names, as these are "
+                    f"their ids; found {other} and {module}"
+                )
+    return modules
 
 
 def find_experiment(reference: str) -> Experiment[Any]:

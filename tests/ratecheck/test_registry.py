@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from linsys import InputError
-from ratecheck._discover import registry
+from ratecheck._discover import papers, registry
 from ratecheck._report.describe import description
 
 DECAY = Path(__file__).parent / "extra" / "toy" / "rates" / "decay.py"
@@ -39,6 +39,23 @@ def test_every_public_module_is_an_experiment_described_by_its_own_text() -> Non
         assert experiment.id == name
         module = sys.modules[place]
         assert description(experiment)["about"] == inspect.cleandoc(module.__doc__ or "")
+
+
+def test_two_papers_experiments_on_models_of_one_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("one_paper", "other_paper"):
+        (tmp_path / package / "bridge").mkdir(parents=True)
+        for place in ("__init__.py", "bridge/__init__.py", f"bridge/{package}.py"):
+            (tmp_path / package / place).touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    names = {"one": "one_paper", "other": "other_paper"}
+    monkeypatch.setattr(papers, "installed", lambda group=papers.PAPERS: names)
+    assert registry.on_models() == ["bridge/one_paper", "bridge/other_paper"]
+    (tmp_path / "other_paper" / "bridge" / "one_paper.py").touch()
+    said = r"distinct names, .* found one_paper\.bridge\.one_paper and other_paper\.bridge\.one_p"
+    with pytest.raises(InputError, match=said):
+        registry.on_models()
 
 
 def test_names_import_nothing() -> None:
