@@ -192,6 +192,22 @@ def test_a_process_of_the_user_s_has_the_user_s_packages_and_judges_the_user_s_c
         assert line + str(folder / "experiments") in done.stderr
 
 
+NAMED = "import ratecheck as rc; rc.assert_holds('firm.eq18_sharper')"
+
+
+def test_a_paper_of_the_user_s_in_the_place_of_ours_is_named_in_a_line(tmp_path: Path) -> None:
+    theirs = tmp_path / "experiments" / "firm"
+    theirs.mkdir(parents=True)
+    process = {"capture_output": True, "text": True, "check": False, "cwd": tmp_path}
+    (tmp_path / "experiments" / "__init__.py").touch()
+    done = subprocess.run([sys.executable, "-c", NAMED], **process)
+    assert (done.returncode, done.stderr) == (0, "")
+    (theirs / "__init__.py").touch()
+    done = subprocess.run([sys.executable, "-c", NAMED], **process)
+    line = f"must be found as package experiments.firm; found experiments.firm in {theirs}:"
+    assert line in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wheel", "editable"])
 def test_a_file_called_as_the_command_is_not_taken_for_it(

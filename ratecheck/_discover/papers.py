@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import pkgutil
 import re
+from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from pathlib import Path
+
+from ratecheck._fallback import find_ours
 
 PAPERS = "ratecheck.papers"
 BENCHMARKS = "ratecheck.benchmarks"
@@ -35,20 +39,27 @@ def check_found(reference: str) -> None:
     package = installed().get(name)
     if package is None:
         return
-    top = package.partition(".")[0]
     try:
-        missing = importlib.util.find_spec(package) is None
+        spec = importlib.util.find_spec(package)
     except ModuleNotFoundError:
-        missing = True
-    if missing:
-        from linsys import InputError  # names of papers are asked for where nothing is computed
+        spec = None
+    ours = find_ours(package)
+    if spec is not None and (ours is None or _folders(spec) & _folders(ours)):
+        return
+    from linsys import InputError  # names of papers are asked for where nothing is computed
 
-        other = importlib.util.find_spec(top)
-        places = list((other and other.submodule_search_locations) or ["nowhere"])
-        raise InputError(
-            f"paper {name} must be found as package {package}; found {top} in {places[0]}: the "
-            "command `ratecheck` takes its own packages, or rename the folder"
-        )
+    other = package if spec is not None else package.partition(".")[0]
+    spec = spec or importlib.util.find_spec(other)
+    places = [*((spec and spec.submodule_search_locations) or ()), "nowhere"]
+    raise InputError(
+        f"paper {name} must be found as package {package}; found {other} in {places[0]}: the "
+        "command `ratecheck` takes its own packages, or rename the folder"
+    )
+
+
+def _folders(spec: ModuleSpec) -> set[str]:
+    """Where the modules of a package are looked for."""
+    return {os.path.realpath(folder) for folder in spec.submodule_search_locations or ()}
 
 
 def modules(package: str, folder: str = "") -> dict[str, str]:
