@@ -11,6 +11,7 @@ import numpy as np
 
 import ratecheck as rc
 from linsys.linalg import lambda_min, solve, squared, stationary, transpose
+from linsys.recursions import LinearRecursion
 
 PAPER = rc.Paper("td0", "TD(0)", "Bhandari, Russo, Singal: A Finite Time Analysis of TD Learning")
 
@@ -19,7 +20,7 @@ class Chain:
     """What the theorem speaks of, for kernel P, features phi (n, d), rewards and discount."""
 
     def __init__(self, P: Any, phi: Any, reward: Any, gamma: Any) -> None:
-        (n, d), D = phi.shape, stationary(P)
+        n, D = len(phi), stationary(P)
         self.p = (D[:, None] * P).reshape(n * n)  # of the transition (s, s')
         here, there = np.repeat(phi, n, axis=0), np.tile(phi, (n, 1))
         self.A = here[:, :, None] * (here - gamma * there)[:, None, :]
@@ -27,25 +28,15 @@ class Chain:
         self.g = b - self.A @ solve(self.mean(self.A), self.mean(b))  # g_t(theta_*)
         self.variance = self.mean(squared(self.g))
         self.Sigma = transpose(phi) @ (D[:, None] * phi)
-        self.d, self.room, self.rate = d, 1 - gamma, (1 - gamma) * lambda_min(self.Sigma)
+        self.room, self.rate = 1 - gamma, (1 - gamma) * lambda_min(self.Sigma)
 
     def mean(self, values: Any) -> Any:
         """The expectation over the transitions."""
         return np.tensordot(self.p, values, axes=1)
 
-    def moments(self, step: Any, error: Any, doublings: int) -> tuple[Any, Any]:
-        """E[e e'] of e = theta_T - theta_* and of the mean of e_0 .. e_{T-1}; T = 2^doublings."""
-        d, size = self.d, 2 * self.d + 1  # of z = (e_0 + .. + e_{T-1}, e_T, 1)
-        N = np.zeros((len(self.p), size, size), dtype=int) + np.eye(size, dtype=int) + 0 * step
-        N[:, :d, d : 2 * d] += np.eye(d, dtype=int)
-        N[:, d : 2 * d, d : 2 * d] -= step * self.A
-        N[:, d : 2 * d, -1] += step * self.g
-        power = self.mean(N[:, :, None, :, None] * N[:, None, :, None, :]).reshape(size**2, size**2)
-        for _ in range(doublings):
-            power = power @ power
-        z = np.concatenate([0 * error, error, np.ones(1, dtype=int)])
-        second = (power @ np.multiply.outer(z, z).reshape(-1)).reshape(size, size)
-        return second[d : 2 * d, d : 2 * d], second[:d, :d] / 4**doublings
+    def errors(self, step: Any) -> LinearRecursion:
+        """theta_t - theta_* with this step."""
+        return LinearRecursion.of_increments(-step * self.A, step * self.g, law=self.p)
 
 
 CHAINS = rc.Space(
@@ -73,9 +64,9 @@ def theorem_2a(i: Any) -> rc.Sides:
     (||theta_* - theta_0||^2 + 2 sigma^2) / ((1 - gamma) sqrt(T)).
     """
     chain, root = Chain(i.P, i.phi, i.reward, i.gamma), np.sqrt(2**i.doublings)
-    _, average = chain.moments(1 / root, i.error, int(i.doublings))
+    average = chain.errors(1 / root).average(i.error, 2 ** int(i.doublings))
     bound = (squared(i.error) + 2 * chain.variance) / (root * chain.room)
-    return (chain.Sigma * average).sum(), bound
+    return average.square(chain.Sigma), bound
 
 
 @PAPER.upper("theorem_2b", ref="Theorem 2 (b)", on=CHAINS)
@@ -85,9 +76,9 @@ def theorem_2b(i: Any, floor: int = 2) -> rc.Sides:
     """
     chain = Chain(i.P, i.phi, i.reward, i.gamma)
     step = i.share * chain.rate / 8
-    last, _ = chain.moments(step, i.error, int(i.doublings))
+    last = chain.errors(step).moments(i.error, 2 ** int(i.doublings))
     start = np.exp(-step * chain.rate * 2**i.doublings) * squared(i.error)
-    return np.trace(last), start + floor * step * chain.variance / chain.rate
+    return last.square(), start + floor * step * chain.variance / chain.rate
 
 
 @PAPER.upper(
@@ -101,12 +92,8 @@ def theorem_2b(i: Any, floor: int = 2) -> rc.Sides:
 def theorem_2b_floor(i: Any) -> rc.Sides:
     """In the limit T to infinity of Theorem 2 (b), 2/3 is enough in the place of 2."""
     chain = Chain(i.P, i.phi, i.reward, i.gamma)
-    step, d = i.share * chain.rate / 8, chain.d
-    M = np.eye(d, dtype=int) - step * chain.A
-    pairs = chain.mean(M[:, :, None, :, None] * M[:, None, :, None, :]).reshape(d**2, d**2)
-    noise = step**2 * chain.mean(chain.g[:, :, None] * chain.g[:, None, :]).reshape(-1)
-    last = solve(np.eye(d**2, dtype=int) - pairs, noise).reshape(d, d)
-    return np.trace(last), 2 * step * chain.variance / (3 * chain.rate)
+    step = i.share * chain.rate / 8
+    return chain.errors(step).limit().square(), 2 * step * chain.variance / (3 * chain.rate)
 
 
 @PAPER.upper(
