@@ -282,10 +282,10 @@ class LinearRecursion:
         return np.asarray(turned).reshape(*turned.shape[:-4], S * H, S * H)
 
     def _point(self, x0: Any) -> Numbers:
-        x0 = np.asarray(x0)
-        if x0.shape[-1:] != (self.d,):
-            raise InputError(f"`x0` must have shape (..., {self.d}); found {x0.shape}")
-        return x0
+        point = np.asarray(x0)
+        if point.shape[-1:] != (self.d,):
+            raise InputError(f"`x0` must have shape (..., {self.d}); found {point.shape}")
+        return point
 
     @staticmethod
     def _started(x0: Numbers) -> Numbers:

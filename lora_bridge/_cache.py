@@ -40,7 +40,7 @@ class Cache:
 
     def __post_init__(self) -> None:
         last = self.layout.places[:, -1]
-        self._arrange(last, max(1, len(last) // len(last.unique())))
+        self._arrange(last, max(1, len(last) // len(torch.unique(last))))
         first = self._rows[:, 0]
         self._places = self.layout.places[first]
         seen = self.mask[first] != 0
@@ -49,7 +49,7 @@ class Cache:
     def _arrange(self, names: Tensor, most: int) -> None:
         """Put rows of the same name into groups of at most ``most``, in the order of the names."""
         rows = names.argsort(stable=True)
-        count = names[rows].unique_consecutive(return_counts=True)[1]
+        count = torch.unique_consecutive(names[rows], return_counts=True)[1]
         begin = (count.cumsum(0) - count).repeat_interleave(count)
         within = torch.arange(len(rows), device=rows.device) - begin
         groups = (count + most - 1) // most
@@ -99,7 +99,7 @@ class Cache:
         weights = products.softmax(-1, dtype=precise).to(v.dtype)
         answers = weights[..., :P].bmm(prompt_values).reshape(D * G * R, E, d)
         own = weights[..., P:].reshape(D * G * R, E, t)
-        answers = torch.baddbmm(answers, own, values[..., :t, :].flatten(0, 2))
+        answers = answers.baddbmm_(own, values[..., :t, :].flatten(0, 2))
         if known is not None:
             self._known = known
         return functional.embedding(back, answers.reshape(-1, d))

@@ -8,7 +8,7 @@ Elsewhere, and with a bank's ``share=False``, the model's own cache has all rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -69,15 +69,17 @@ def decode(
     precision = torch.autocast(bank.device.type, bank.autocast, enabled=bank.autocast is not None)
     with precision, packed(bank.model), _head_inputs(bank.model) as seen, ExitStack() as adapters:
 
-        def adapt() -> None:
+        def adapt(lengths: Sequence[int] | None = None) -> None:
             adapters.close()
             if X is not None:
                 clients = rows[:, 0] // b
-                adapters.enter_context(bank.adapted(X[clients], part_of_scale(scale, clients)))
+                factor = part_of_scale(scale, clients)
+                adapters.enter_context(bank.adapted(X[clients], factor, lengths=lengths))
 
-        adapt()
         model: _Shared | _Plain = kind(bank.model, ids, mask, N, length)
+        adapt(model.lengths)
         logits = model.first()
+        adapt()
         for k in range(length):
             own = rows.flatten()
             drawn = choose(logits, keys[own, k], temperature)
@@ -143,6 +145,8 @@ def _head_inputs(model: nn.Module) -> Iterator[list[Tensor]]:
 class _Plain:
     """A model that reads all rows with the cache that transformers has for it."""
 
+    lengths = None
+
     def __init__(self, model: Any, ids: Tensor, mask: Tensor, clients: int, length: int) -> None:
         self.model, self.new, self.cache = model, ids, None
         self.seen = torch.cat([mask, mask.new_ones(len(mask), length)], 1)
@@ -170,7 +174,11 @@ class _Plain:
 
 
 class _Shared:
-    """A model that reads the tokens of prompts once for a client, and responses without padding."""
+    """A model that reads the tokens of prompts once for a client, and responses without padding.
+
+    Attributes:
+        lengths: how many tokens of each client :meth:`first` has the model read, in one row.
+    """
 
     def __init__(self, model: Any, ids: Tensor, mask: Tensor, clients: int, length: int) -> None:
         self.model = model
@@ -178,6 +186,9 @@ class _Shared:
         self.prompts = {"input_ids": ids, "attention_mask": mask, "position_ids": positions(mask)}
         layout = layout_of({**self.prompts, "target_places": last}, clients)
         assert layout is not None
+        self.lengths: Sequence[int] | None = None
+        if sum(layout.lengths) != len(ids):  # or adapters would take the head's rows for these
+            self.lengths, layout = layout.lengths, layout.in_line()
         self.last, self.layout = last, layout
         self.cache = Cache(layout, mask, length)
         self.places = mask.sum(1)  # of the next token
@@ -186,7 +197,7 @@ class _Shared:
         """The logits (S, V) of the token that follows each prompt."""
         with (
             shared(self.model, self.layout, self.cache.start),
-            computed_at(self.model, self.last, self.layout.last),
+            computed_at(self.model, self.last, None),
         ):
             logits: Tensor = self.model(**self.prompts, use_cache=False).logits[:, -1]
         return logits

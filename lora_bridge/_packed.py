@@ -24,7 +24,7 @@ def packed(model: nn.Module) -> Iterator[list[nn.Module]]:
     chosen = _chosen(model)
     try:
         for module in chosen:
-            module.forward = _multiply(module)  # type: ignore[method-assign]
+            module.forward = _multiply(module)  # type: ignore[method-assign, assignment]
         yield list(chosen)
     finally:
         for module in chosen:

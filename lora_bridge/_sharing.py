@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -79,6 +79,7 @@ class Layout:
         last: the row's tokens that ``target_places`` name, each once, then -1, (N, K'); or None.
         groups: of attention.
         answers: where among all groups' queries each token of a row is, (N, T').
+        lengths: tokens of each row; what follows in a shorter one is padding.
     """
 
     source: Tensor
@@ -87,12 +88,35 @@ class Layout:
     last: Tensor | None
     groups: Sequence[_Group]
     answers: Tensor
-    _heads: dict[Any, Any] = field(default_factory=dict, repr=False)
+    lengths: Sequence[int]
+    _heads: dict[Any, Any] = field(init=False, default_factory=dict, repr=False)
 
     @property
     def tokens(self) -> int:
         """Tokens that are computed, padding of shorter rows included."""
         return self.source.numel()
+
+    def in_line(self) -> Layout:
+        """The rows one after the other in a single one, without the padding of shorter ones.
+
+        Its ``lengths`` stay those of the clients; it has no ``last``.
+        """
+        width = self.source.shape[1]
+        lengths = torch.tensor(self.lengths, device=self.source.device)
+        kept = torch.arange(width, device=lengths.device) < lengths[:, None]
+        at = (kept.flatten().cumsum(0) - 1).clamp(min=0)
+        return replace(
+            self,
+            source=self.source[kept][None],
+            positions=self.positions[kept][None],
+            places=at[self.places],
+            last=None,
+            groups=[
+                replace(group, queries=at[group.queries], keys=at[group.keys])
+                for group in self.groups
+            ],
+            answers=self.answers[kept][None],
+        )
 
     def attention(self, q: Tensor, k: Tensor, v: Tensor, scaling: float, twice: bool) -> Tensor:
         """Of q (N, H, T', d) on k and v (N, G, T', d), H a multiple of G: (N, T', H, d).
@@ -282,6 +306,7 @@ def _joined(
         last=torch.tensor(padded, device=device) if most else None,
         groups=[_Group(*map(moved, group)) for group in groups],
         answers=moved(answers),
+        lengths=[len(row.source) for row in rows],
     )
 
 

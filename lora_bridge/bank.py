@@ -471,23 +471,30 @@ class AdapterBank:
 
     @contextmanager
     def adapted(
-        self, X: Tensor, scale: float | Tensor = 1.0, *, train: bool = False
+        self,
+        X: Tensor,
+        scale: float | Tensor = 1.0,
+        *,
+        train: bool = False,
+        lengths: Sequence[int] | None = None,
     ) -> Iterator[None]:
         """The model computes with the clients' adapters inside, and without them outside.
 
-        Axis 0 of what it is given must be clients x samples, as many samples of each. ``train``
-        turns dropout on.
+        Axis 0 of what it is given must be clients x samples, as many samples of each; or, with
+        ``lengths``, all tokens of all clients are in one row, so many of each. ``train`` turns
+        dropout on.
         """
         factor = self.scaling * scale
         if isinstance(factor, Tensor):
             factor = factor.to(X)[:, None, None]
         # one split: its gradient is one concatenation, where slices would each fill a whole X
-        lengths = [size for shape in self.modules.shapes for size in shape]
-        parts = torch.split(X, lengths, dim=-1)
+        widths = [size for shape in self.modules.shapes for size in shape]
+        parts = torch.split(X, widths, dim=-1)
         hooks = []
         for j, module in enumerate(self._adapted):
             frozen = self.frozen[j] if self.frozen else None
-            hook = Adapter(parts[2 * j], parts[2 * j + 1], factor, frozen, self.dropout * train)
+            pair, dropout = (parts[2 * j], parts[2 * j + 1]), self.dropout * train
+            hook = Adapter(*pair, factor, frozen, dropout, lengths)
             hooks.append(module.register_forward_hook(hook))
         try:
             yield

@@ -53,7 +53,18 @@ from lora_bridge.models import load_model
 from lora_bridge.tasks import Task
 from lora_bridge.tokens import encode_examples, encode_pairs
 
-__all__ = ["Clients", "Switched", "measure", "pairs", "questions", "run"]
+__all__ = [
+    "Clients",
+    "Switched",
+    "Words",
+    "distinct",
+    "measure",
+    "one_thread",
+    "pairs",
+    "questions",
+    "run",
+    "spent",
+]
 
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "gate_proj", "down_proj"]
 RANK, ALPHA, GAMMA, STEPS = 8, 16, 1e-3, 2
@@ -63,7 +74,7 @@ FEATURES = 8
 
 def questions(count: int, seed: int = 0) -> list[Example]:
     """Questions of 15 to 40 words with four choices of 3 to 10, as long as ARC's."""
-    say = _Words(seed)
+    say = Words(seed)
     made = []
     for i in range(count):
         listed = " ".join(f"Answer{j + 1}: {say(3, 10)}." for j in range(4))
@@ -78,11 +89,11 @@ def questions(count: int, seed: int = 0) -> list[Example]:
 
 def pairs(count: int, seed: int = 0) -> list[Pair]:
     """Prompts of 15 to 60 words with two answers of 10 to 30."""
-    say = _Words(seed)
+    say = Words(seed)
     return [Pair(f"{say(15, 60)}?", say(10, 30), say(10, 30)) for _ in range(count)]
 
 
-class _Words:
+class Words:
     """Words in a row of Python's docstrings, so many as are asked for."""
 
     def __init__(self, seed: int) -> None:
@@ -90,6 +101,7 @@ class _Words:
         self._rng = np.random.default_rng(seed)
 
     def __call__(self, low: int, high: int) -> str:
+        """From ``low`` to ``high`` words."""
         count = int(self._rng.integers(low, high + 1))
         start = int(self._rng.integers(len(self._words) - count))
         return " ".join(self._words[start : start + count])
@@ -261,7 +273,7 @@ def run(quick: bool) -> list[rc.BenchRow]:
 def measure(quick: bool) -> Measured:
     """Every row with its spread, and the limit of the machine."""
     measured = Measured()
-    with one_core(), _one_thread():
+    with one_core(), one_thread():
         for kind, make in (("questions", questions), ("pairs", pairs)):
             ours, theirs = (_clients(make(CLIENTS * SAMPLES), quick) for _ in range(2))
             peer = Switched(theirs)
@@ -276,7 +288,8 @@ def measure(quick: bool) -> Measured:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
+    """Inside, torch computes in this thread alone."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -300,14 +313,14 @@ def _row(
     """Add a row; the seconds that ours takes."""
     mine, other = ours(), theirs()
     correct = bool((mine - other).norm() <= 1e-3 * other.norm())
-    times = duel(lambda: _spent(ours), lambda: _spent(theirs), 0.3 if quick else 60.0)
+    times = duel(lambda: spent(ours), lambda: spent(theirs), 0.3 if quick else 60.0)
     row = rc.BenchRow(name, "PEFT switching, tuned", min(times.ours), min(times.peer), correct)
     measured.add(row, **times.summary(1))
     return min(times.ours)
 
 
-def _spent(call: Callable[[], Any]) -> float:
-    """Processor time of one call."""
+def spent(call: Callable[[], Any]) -> float:
+    """Seconds of the processor that one call takes."""
     start = time.process_time()
     call()
     return time.process_time() - start
@@ -320,12 +333,12 @@ def _limit(clients: Clients, seconds: float) -> dict[str, float]:
     head = model.get_output_embeddings().weight
     batch = clients.batch
     tokens = sum(
-        _distinct(batch["input_ids"][i], batch["attention_mask"][i]) for i in range(CLIENTS)
+        distinct(batch["input_ids"][i], batch["attention_mask"][i]) for i in range(CLIENTS)
     )
     scored = int(batch["target_mask"].sum())
     operations = 2 * 2 * STEPS * (tokens * layers + scored * head.numel())
     x, W = torch.randn(512, head.shape[1]), torch.randn(3 * head.shape[1], head.shape[1])
-    product = min(_spent(lambda: linear(x, W)) for _ in range(50))
+    product = min(spent(lambda: linear(x, W)) for _ in range(50))
     speed = 2 * x.shape[0] * W.numel() / product
     return {
         "tokens of all samples": int(batch["attention_mask"].sum()),
@@ -335,7 +348,7 @@ def _limit(clients: Clients, seconds: float) -> dict[str, float]:
     }
 
 
-def _distinct(ids: Tensor, mask: Tensor) -> int:
+def distinct(ids: Tensor, mask: Tensor) -> int:
     """How many tokens of a client differ in themselves or in those before them."""
     begun = set()
     for row, inside in zip(
