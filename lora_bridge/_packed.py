@@ -32,7 +32,7 @@ def packed(model: nn.Module) -> Iterator[list[nn.Module]]:
 
 
 def _chosen(model: nn.Module) -> list[nn.Linear]:
-    if not torch.backends.mkldnn.is_available() or torch.is_autocast_enabled("cpu"):
+    if not torch.backends.mkldnn.is_available() or torch.is_autocast_enabled("cpu"):  # type: ignore[no-untyped-call]
         return []
     found = [
         module
