@@ -12,12 +12,13 @@ import dataclasses
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys.linalg import is_precise, no_floats, precision
+from linsys.linalg import is_precise, no_floats, precise, precision
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.fields import Numbers, magnitude_of
 from ratecheck._claims.samples import Batch
@@ -102,7 +103,7 @@ def evaluate(
         undefined = (np.isnan(measured) | np.isnan(bound)).any(axis=1)
         if undefined.any():
             first = int(undefined.argmax())
-            _check_nan_is_rounding(claim, batch, first)
+            _check_nan_is_rounding(claim, batch, first, _told_nan(measured[first], bound[first]))
         rounding = _ROUNDING * magnitude_of(list(batch.fields.values())) ** 2
         larger = np.maximum(np.abs(measured), np.abs(bound)).max(axis=1)
         doubtful = (larger <= rounding) & (larger > 0)
@@ -142,13 +143,19 @@ def _sides_text(measured: str, bound: str) -> str:
     return f"(measured, bound) = ({measured}, {bound})"
 
 
-def _check_nan_is_rounding(claim: Claim, batch: Batch, index: int) -> None:
-    """Accept NaN in float64 where high precision gives numbers; a Fault otherwise."""
+def _told_nan(measured: Numbers, bound: Numbers) -> str:
+    """Which of the two sides of an instance, each (entries,), holds NaN; empty if none does."""
+    sides = {"measured": measured, "bound": bound}
+    names = [name for name, side in sides.items() if (side != side).any()]
+    return f"measure returned NaN as {' and as '.join(names)}" if names else ""
+
+
+def _check_nan_is_rounding(claim: Claim, batch: Batch, index: int, told: str) -> None:
+    """Accept NaN in float64 where high precision gives numbers; a Fault that says it otherwise."""
     try:
         certify(claim, batch.subset(np.array([index])).fields)
     except Fault as fault:
-        same = "measure returned NaN"
-        why = same if str(fault) == same else f"{same}; in high precision, {fault}"
+        why = told if str(fault) == told else f"{told}; in high precision, {fault}"
         raise Fault(why, index) from fault
 
 
@@ -220,7 +227,11 @@ def _brief(answer: Any) -> str:
 
 
 def _flat(side: Numbers) -> Numbers:
-    return (side if is_precise(side) else side.astype(float)).reshape(len(side), -1)
+    """A side as an array (B, entries) of numbers of one kind; fractions become such numbers."""
+    if not is_precise(side):
+        return side.astype(float).reshape(len(side), -1)
+    numbers = [precise([v])[0] if isinstance(v, Fraction) else v for v in side.flat]
+    return np.array(numbers, dtype=object).reshape(len(side), -1)
 
 
 def _aligned(measured: Numbers, bound: Numbers) -> tuple[Numbers, Numbers]:
@@ -393,8 +404,8 @@ def _in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSid
             raise Fault("measure returned complex numbers: a root or logarithm of a negative one")
         _refuse_rounded(measured, bound)
         scale = np.full(1, 10.0 ** (10 - digits))
-        if (measured != measured).any() or (bound != bound).any():
-            raise Fault("measure returned NaN")
+        if told := _told_nan(measured, bound):
+            raise Fault(told)
         where, tight = _tightest_entry(claim.relation, measured, bound, scale)
         sides = measured[where][0], bound[where][0]
         gap = sides[0] - sides[1] if sides[0] != sides[1] else 0 * tight[0]

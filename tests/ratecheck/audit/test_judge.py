@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,20 @@ def test_nan_that_high_precision_resolves_is_rounding() -> None:
     assert sides.tightness == pytest.approx([0, 0], abs=1e-12)
 
 
-def test_nan_that_stays_is_a_fault() -> None:
-    undefined = claim(measure=lambda s: (s.m / s.m, s.b))
-    with pytest.raises(Fault, match="NaN") as caught:
-        evaluate(undefined, batch([1.0, 0.0], [1.0, 1.0]))
+@pytest.mark.parametrize(
+    ("measure", "sides"),
+    [
+        (lambda s: (np.where(s.m == 0, np.nan, s.m), s.b), "measured"),
+        (lambda s: (s.b, np.where(s.m == 0, np.nan, s.m)), "bound"),
+        (lambda s: [np.where(s.m == 0, np.nan, s.m)] * 2, "measured and as bound"),
+    ],
+)
+def test_nan_that_stays_is_a_fault_that_names_the_side(measure: Any, sides: str) -> None:
+    with pytest.raises(Fault, match=f"^measure returned NaN as {sides}$") as caught:
+        evaluate(claim(measure=measure), batch([1.0, 0.0], [1.0, 1.0]))
     assert caught.value.index == 1
+    with pytest.raises(Fault, match=f"^measure returned NaN as {sides}$"):
+        certify(claim(measure=measure), one(0.0, 1.0))
 
 
 def test_a_certificate_tells_a_violation_from_rounding() -> None:
@@ -97,6 +107,34 @@ def test_a_certificate_tells_a_violation_from_rounding() -> None:
     assert 0.1 + 0.2 > 0.3  # in float64
     assert not certify(sums, one(0.1, 0.2)).violated
     assert certify(sums, one(0.1, 0.2001)).violated
+
+
+def test_a_fraction_is_a_constant_of_every_precision() -> None:
+    space = rc.Space(fields={"p": rc.simplex(3)})
+
+    def smallest(p: Any, third: Any = Fraction(1, 3)) -> rc.Sides:
+        return p.min(), third
+
+    holds = claim(measure=smallest, space=space)
+    assert rc.judge(holds).verdict == "holds"
+    uniform = {"p": precise([[Fraction(1, 3)] * 3])}
+    sides = certify(holds, uniform)
+    assert (sides.violated, sides.tightness) == (False, 1.0)
+    less = claim(measure=lambda p: smallest(p, Fraction(1, 3) - Fraction(1, 10**10)), space=space)
+    assert certify(less, uniform).violated
+    rounded = claim(measure=lambda p: smallest(p, 1 / 3), space=space)
+    with pytest.raises(Fault, match="left high precision"):
+        certify(rounded, uniform)
+
+
+def test_fractions_multiply_whole_arrays() -> None:
+    third = Fraction(1, 3)
+    fields = {"x": np.array([[1.0, 3.0]]), "y": np.array([[1.0, 1.0]])}
+    equal = claim("identity", lambda s: (s.x * third, s.x / 3), VECTORS)
+    assert evaluate(equal, Batch(VECTORS, fields, {"d": 2})).tightness == pytest.approx([1])
+    assert certify(equal, fields).tightness == pytest.approx(1, abs=1e-30)
+    other = claim("identity", lambda s: (s.x * third, s.x / 4), VECTORS)
+    assert certify(other, fields).violated
 
 
 def test_a_certificate_reads_floats_as_decimals() -> None:
