@@ -9,7 +9,6 @@ difference.
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,7 +21,7 @@ from linsys.linalg import is_precise, no_floats, precise, precision
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.fields import Numbers, magnitude_of
 from ratecheck._claims.samples import Batch
-from ratecheck._claims.space import Fault, Fields, Unsettled, call
+from ratecheck._claims.space import Fault, Fields, Unsettled, call, quiet
 
 #: Tightness above which float64 makes a candidate; whether it is one, high precision decides.
 CANDIDATE = 1 + 1e-9
@@ -97,8 +96,7 @@ def evaluate(
     Raises:
         Fault: if measure raises, or returns NaN or something of another shape.
     """
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with quiet():
         measured, bound = (side.astype(float) for side in _measure(claim, batch, watch))
         undefined = (np.isnan(measured) | np.isnan(bound)).any(axis=1)
         if undefined.any():
@@ -390,8 +388,7 @@ def _agree(coarse: _PreciseSides, fine: _PreciseSides) -> bool:
 
 def _in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSides:
     """The tightest entry of one instance, evaluated with so many digits."""
-    with precision(digits), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with precision(digits), quiet():
         exact = Batch(claim.space, claim.space.precise(fields), claim.space.sizes_of(fields))
         if exact.broken is not None:
             plain = claim.space.first_broken(fields)

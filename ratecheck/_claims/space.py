@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from types import SimpleNamespace
@@ -35,6 +37,17 @@ class Fault(Exception):
 
 class Unsettled(Fault):
     """Two evaluations of one instance contradict each other, so that nothing is known of it."""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Within the block, warnings are ignored: what a user wrote may divide by zero on the way.
+
+    A decorator, too. NaN and infinity are judged by what becomes of them.
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) -> Any:
@@ -136,6 +149,7 @@ class Space:
                     raise InputError(f"axis {axis} of `{name}` must be {wanted}; found {length}")
         return sizes
 
+    @quiet()
     def complete(self, fields: Fields) -> Fields:
         """Arrays of B instances moved into the domains and made to meet the joint assumptions."""
         moved = {name: domain.repair(fields[name]) for name, domain in self.fields.items()}
@@ -194,6 +208,7 @@ class Space:
         """Which instances meet one predicate of ``given``, shape (B,)."""
         return self._evaluate_predicate(name, self.given[name], views)
 
+    @quiet()
     def views(self, fields: Fields) -> Any:
         """What predicates and measure get: one object if batched, else a list of B."""
         if self.batched:
@@ -203,6 +218,7 @@ class Space:
             for k, one in enumerate(_singles(fields))
         ]
 
+    @quiet()
     def _evaluate_predicate(self, name: str, predicate: Predicate, views: Any) -> NDArray[np.bool_]:
         what = f"the predicate {name!r}"
         if self.batched:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -33,7 +32,7 @@ from ratecheck._claims.certificates import certify
 from ratecheck._claims.claim import Claim, Entry, RateClaim, Regime
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.samples import Batch, generator
-from ratecheck._claims.space import Fault, Fields, call
+from ratecheck._claims.space import Fault, Fields, call, quiet
 from ratecheck._discover.catalogue import families
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
@@ -237,8 +236,7 @@ def _drawn(claim: Claim, seed: int) -> Iterator[Batch]:
 
 def _sides(claim: Claim, fields: Fields) -> list[Numbers]:
     """Both sides of one instance, as float64."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with quiet():
         views = claim.space.views(fields)
         answer = call("measure", claim.measure, views if claim.space.batched else views[0])
         return [np.asarray(side).astype(float) for side in answer]

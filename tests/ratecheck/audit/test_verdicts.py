@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 
 import ratecheck as rc
 from linsys import InputError
-from linsys.linalg import norm
+from linsys.linalg import is_precise, norm
 from ratecheck._claims.claim import VERDICTS
 
 NUMBERS = rc.Space(fields={"x": rc.interval(), "y": rc.interval()})
@@ -265,6 +266,27 @@ def test_a_broken_space_is_an_error_that_names_the_part(part: str, options: dict
     verdict = rc.judge(upper(lambda s: (1, 1), rc.Space(fields={"x": rc.interval()}, **options)))
     assert verdict.verdict == "error"
     assert verdict.reason.startswith(f"{part} raised ")
+
+
+def divides_by_zero(value: Any) -> bool:
+    """NumPy warns of it in float64; high precision would raise an error."""
+    return is_precise(np.asarray(value)) or not np.float64(1.0) / (np.asarray(value) * 0) < 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"given": {"odd": lambda s: divides_by_zero(s.x)}},
+        {"assumes": {"even": lambda s: divides_by_zero(s.x)}},
+        {"repair": lambda fields: {"x": fields["x"] * divides_by_zero(fields["x"])}},
+        {"view": lambda x: SimpleNamespace(x=x * divides_by_zero(x))},
+    ],
+)
+def test_what_a_space_divides_by_zero_is_not_warned_about(options: dict[str, Any]) -> None:
+    space = rc.Space(fields={"x": rc.interval()}, corners=[{"x": 0.5}], **options)
+    assert rc.judge(upper(lambda s: (s.x, 1), space)).verdict == "holds"
+    with pytest.raises(RuntimeWarning, match="divide by zero"):  # as pytest makes errors of them
+        divides_by_zero(0.5)
 
 
 def test_rounding_alone_breaks_no_assumption() -> None:
