@@ -76,6 +76,7 @@ from ._rates.rates import (
     at_most as at_most,
     below as below,
     every as every,
+    exact as exact,
     exact_slope as exact_slope,
     mean_band as mean_band,
     rate_check as rate_check,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linsys import InputError
+from linsys.validate import check_number
 from ratecheck._experiment.model import Check
 
 #: Fewer replicates than this give no interval worth printing.
@@ -48,6 +49,19 @@ class Interval:
 @dataclass(frozen=True)
 class Slope(Interval):
     """A measured exponent."""
+
+
+def exact(value: float) -> Interval:
+    """The interval of one exact number: a point.
+
+    Args:
+        value: a finite number, of Python or of NumPy.
+
+    >>> at_most("ratio", "at most 1", exact(np.max([0.25, 0.5])), 1.0).ok
+    True
+    """
+    number = check_number("value", value)
+    return Interval(number, number, number)
 
 
 def below(
@@ -186,9 +200,11 @@ def slope_interval(
     """Log-log slope of the mean over replicates with a BCa interval over whole replicates.
 
     ``x`` has shape (points,), ``y_replicates`` shape (replicates, points): at least 30 replicates
-    of positive values. ``level`` is the probability with which the interval covers the slope of the
-    expected curve; near 1 it takes more than so many ``resamples``. Raises InputError otherwise.
-    The interval has no width where every replicate tells the same slope.
+    of finite values. Single values may be zero or negative, as of a run that hits the solution, but
+    the mean over any resample of the replicates must be positive. ``level`` is the probability with
+    which the interval covers the slope of the expected curve; near 1 it takes more than so many
+    ``resamples``. Raises InputError otherwise. The interval has no width where every replicate
+    tells the same slope.
     """
     log_x, weights = _regression(x)
     shape = np.shape(y_replicates)
@@ -199,8 +215,11 @@ def slope_interval(
         )
     if not 0 < level < 1:
         raise InputError(f"`level` must be in (0, 1); found {level:g}")
-    curves = _positive("y_replicates", y_replicates, shape)
-    value = float(np.log(curves.mean(axis=0)) @ weights)
+    curves = np.asarray(y_replicates, dtype=np.float64)
+    if not np.isfinite(curves).all():
+        bad = curves[~np.isfinite(curves)][0]
+        raise InputError(f"`y_replicates` must be finite; found {bad:g}")
+    value = float(np.log(_positive_mean(curves.mean(axis=0))) @ weights)
 
     def slopes(index: NDArray[np.intp], axis: int = -1) -> Array:
         """Slope of the mean over the replicates in each row of ``index``: counts times curves."""
@@ -208,7 +227,8 @@ def slope_interval(
         count, size = len(curves), len(rows)
         flat = (rows + count * np.arange(size)[:, None]).ravel()
         counts = np.bincount(flat, minlength=size * count).reshape(size, count)
-        result: Array = np.log(counts.astype(np.float64) @ curves / rows.shape[1]) @ weights
+        means = _positive_mean(counts.astype(np.float64) @ curves / rows.shape[1])
+        result: Array = np.log(means) @ weights
         return result.reshape(index.shape[:-1])
 
     replicates = np.arange(len(curves))
@@ -281,11 +301,25 @@ def rate_check(
     return Check(name, predicted, measured.value, measured.lo, measured.hi, ok, said)
 
 
-def mean_band(replicates: ArrayLike, *, level: float = 0.9) -> tuple[Array, Array, Array]:
+def mean_band(
+    replicates: ArrayLike, *, level: float = 0.9, log: bool = False
+) -> tuple[Array, Array, Array]:
     """Mean over the first axis and the ends of Student's interval for it, bands of 90 %.
 
     ``replicates`` has shape (replicates, points), at least 2 replicates; returns (mean, lo, hi) of
     shape (points,).
+
+    Args:
+        replicates: the values.
+        level: the probability with which a band covers the expectation.
+        log: for a logarithmic axis, where the lower end must be positive: the interval of the
+            mean's logarithm, whose standard error is that of the mean relative to it. The means
+            must be positive.
+
+    >>> [band.round(2).tolist() for band in mean_band([[0.0], [2.0]])]
+    [[1.0], [-5.31], [7.31]]
+    >>> [band.round(4).tolist() for band in mean_band([[0.0], [2.0]], log=True)]
+    [[1.0], [0.0018], [552.1123]]
     """
     from scipy.special import stdtrit
 
@@ -295,6 +329,9 @@ def mean_band(replicates: ArrayLike, *, level: float = 0.9) -> tuple[Array, Arra
     mean = values.mean(axis=0)
     quantile = float(stdtrit(values.shape[0] - 1, 0.5 + 0.5 * level))
     half = quantile * values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])
+    if log:
+        factor = np.exp(half / _positive("mean of replicates", mean, mean.shape))
+        return mean, mean / factor, mean * factor
     return mean, mean - half, mean + half
 
 
@@ -314,6 +351,16 @@ def _regression(x: ArrayLike) -> tuple[Array, Array]:
         raise InputError("`x` must be strictly increasing")
     centred = log_x - log_x.mean()
     return log_x, centred / (centred @ centred)
+
+
+def _positive_mean(means: Array) -> Array:
+    """Means over replicates or over resamples of them, if a logarithm can be taken of all."""
+    if not (means > 0).all():
+        raise InputError(
+            "`y_replicates` must have a positive mean over every resample for a log-log slope; "
+            f"found {means[~(means > 0)][0]:g}"
+        )
+    return means
 
 
 def _positive(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:

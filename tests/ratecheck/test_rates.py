@@ -115,19 +115,34 @@ def test_a_wider_level_gives_a_wider_interval() -> None:
     assert wide.lo < narrow.lo < narrow.hi < wide.hi
 
 
+def test_replicates_may_be_zero_where_their_mean_is_positive() -> None:
+    rng = np.random.default_rng(5)
+    t = np.array([1.0, 4.0, 16.0])
+    counts = rng.poisson(8 / t, size=(400, 3)).astype(float)  # of expectation 8 / t
+    assert (counts == 0).any()
+    slope = rc.slope_interval(t, counts, rng=0)
+    assert slope.value == rc.exact_slope(t, counts.mean(axis=0)).value
+    assert rc.rate_check("slope", -1.0, slope).ok
+    assert rc.rate_check("slope", -0.75, slope).ok is False
+
+
 @pytest.mark.parametrize(
     ("x", "y", "level", "message"),
     [
         ([1, 2], np.ones((29, 2)), 0.9, r"shape \(at least 30, 2\); found \(29, 2\)"),
         ([1, 2], np.ones((30, 3)), 0.9, r"shape \(at least 30, 2\); found \(30, 3\)"),
         ([1, 2], np.ones((30, 2)), 1.0, r"`level` must be in \(0, 1\)"),
+        ([1, 2], np.zeros((30, 2)), 0.9, "must have a positive mean over every resample .*found 0"),
+        ([1, 2], np.full((30, 2), -1.0), 0.9, "must have a positive mean .*; found -1"),
+        # the mean is positive, but without one of the replicates it is not
         (
             [1, 2],
-            np.zeros((30, 2)),
+            np.eye(30, 2) + np.array([0, 1]),
             0.9,
-            "must be positive and finite for a log-log slope; found 0",
+            "must have a positive mean over every resample",
         ),
-        ([1, 2], np.full((30, 2), np.nan), 0.9, "must be positive and finite"),
+        ([1, 2], np.full((30, 2), np.nan), 0.9, "must be finite; found nan"),
+        ([1, 2], np.full((30, 2), np.inf), 0.9, "must be finite; found inf"),
         ([2, 1], np.ones((30, 2)), 0.9, "`x` must be strictly increasing"),
         ([0, 1], np.ones((30, 2)), 0.9, "`x` must be positive"),
         ([1], np.ones((30, 1)), 0.9, "`x` must have shape"),
@@ -217,6 +232,28 @@ def test_bands_are_ninety_percent_of_the_mean() -> None:
     np.testing.assert_allclose([mean - lo, hi - mean], [half, half])
     with pytest.raises(InputError, match="at least 2"):
         rc.mean_band([[1.0, 2.0]])
+
+
+def test_a_band_for_a_logarithmic_axis_is_positive_and_of_the_same_width() -> None:
+    wide = np.array([[0.0], [1.0], [8.0]])
+    assert rc.mean_band(wide)[1] < 0
+    mean, lo, hi = rc.mean_band(wide, log=True)
+    assert 0 < lo < mean < hi
+    half = stats.t.ppf(0.95, df=2) * wide.std(axis=0, ddof=1) / np.sqrt(3)
+    np.testing.assert_allclose(np.log([hi / mean, mean / lo]), [half / mean] * 2)
+    narrow = 5 + 1e-4 * wide  # where the logarithm is a line, both bands are one
+    np.testing.assert_allclose(rc.mean_band(narrow, log=True), rc.mean_band(narrow), rtol=1e-7)
+    with pytest.raises(InputError, match="must be positive"):
+        rc.mean_band(-wide, log=True)
+
+
+def test_an_exact_number_is_an_interval_of_one_point() -> None:
+    assert rc.exact(np.float64(2.5)) == rc.Interval(2.5, 2.5, 2.5)
+    judged = [rc.at_most("ratio", "at most 1", rc.exact(v), 1.0).ok for v in (0.5, 1.0, 1.5)]
+    assert judged == [True, True, False]
+    for wrong in (np.nan, np.ones(2), "1"):
+        with pytest.raises(InputError, match="`value` must be a number"):
+            rc.exact(wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("judge", "sign"), [(rc.above, 1.0), (rc.below, -1.0)])

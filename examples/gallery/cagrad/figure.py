@@ -39,7 +39,7 @@ def analyse(config: SumConfig, table: rc.Table) -> rc.Analysis:
             bound = SHARE * part["bound"]
             series.append(rc.Series(f"c = {c:g}", tasks, part["T"], part["total"]))
             series.append(rc.Series("theory", tasks, part["T"], bound))
-            ratio = rc.Interval(*[(part["total"] / bound).max()] * 3)
+            ratio = rc.exact((part["total"] / bound).max())
             rounding = 1 + 1e-12  # tasks that are alike attain the bound
             checks.append(rc.at_most(f"{tasks}, c = {c:g}: / bound", "at most 1", ratio, rounding))
     return rc.Analysis(series, checks)

@@ -43,7 +43,7 @@ def analyse(config: BetaConfig, table: rc.Table) -> rc.Analysis:
     for k in range(config.responses):
         series.append(rc.Series(f"$y_{k + 1}$", "pi", config.beta, trained[:, k]))
         series.append(rc.Series("theory", "pi", config.beta, stated[:, k]))
-    gap = rc.Interval(*[np.abs(trained - stated).max()] * 3)
+    gap = rc.exact(np.abs(trained - stated).max())
     return rc.Analysis(series, [rc.at_most("largest gap", "0, but for training", gap, 1e-6)])
 
 

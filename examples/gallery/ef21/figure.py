@@ -41,10 +41,10 @@ def analyse(config: StepsConfig, table: rc.Table) -> rc.Analysis:
     for method in ("EF21", "no feedback"):
         part = table.where(method=method)
         series.append(rc.Series(method, "excess", part["t"], part["excess"]))
-        left[method] = rc.Interval(*[part["excess"][-1] / part["excess"][0]] * 3)
+        left[method] = rc.exact(part["excess"][-1] / part["excess"][0])
     bound = part["bound"][0] * (part["bound"] / part["bound"][0]) ** POWER
     series.append(rc.Series("theory", "excess", part["t"], bound))
-    ratio = rc.Interval(*[(table.where(method="EF21")["excess"] / bound).max()] * 3)
+    ratio = rc.exact((table.where(method="EF21")["excess"] / bound).max())
     checks = [
         rc.at_most("EF21 / Theorem 2", "at most 1", ratio, 1),
         rc.above("left without feedback", "more", left["no feedback"], left["EF21"].value),

@@ -41,7 +41,7 @@ def analyse(config: MuConfig, table: rc.Table) -> rc.Analysis:
         says = stated > 0
         if says.any():
             series.append(rc.Series("theory", "decrease", mu[says], stated[says]))
-        ratio = rc.Interval(*[(stated / decrease).max()] * 3)
+        ratio = rc.exact((stated / decrease).max())
         checks.append(rc.at_most(f"K = {K}: rho / decrease", "at most 1", ratio, 1))
     return rc.Analysis(series, checks)
 

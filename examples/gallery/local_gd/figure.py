@@ -44,7 +44,7 @@ def analyse(config: FloorConfig, table: rc.Table) -> rc.Analysis:
         series.append(rc.Series(f"H = {H}", "run", run["x"], run["y"]))
         series.append(rc.Series("theory", "run", run["x"], run["bound"]))
         series.append(rc.Series(f"H = {H}", "floor", floor["x"], floor["y"]))
-        ratio = rc.Interval(*[(run["y"] / run["bound"]).max()] * 3)
+        ratio = rc.exact((run["y"] / run["bound"]).max())
         checks.append(rc.at_most(f"H = {H}: excess / Theorem 1", "at most 1", ratio, 1))
         slope = rc.exact_slope(floor["x"], floor["y"])
         tolerance = 0.01  # steps of up to 1/100 of the longest add a term of relative order gamma

@@ -41,7 +41,7 @@ def analyse(config: StepsConfig, table: rc.Table) -> rc.Analysis:
         rc.Series("MGDA", "omega", T, shortest),
         rc.Series("theory", "omega", T, bound),
     ]
-    ratio = rc.Interval(*[(shortest / bound).max()] * 3)
+    ratio = rc.exact((shortest / bound).max())
     slope = rc.exact_slope(T[9:], shortest[9:])
     checks = [
         rc.at_most("omega / bound", "at most 1", ratio, 1),

@@ -47,7 +47,7 @@ def analyse(config: StepsConfig, table: rc.Table) -> rc.Analysis:
     for method in ("SAGA", "SGD"):
         part = table.where(method=method)
         k, grid = part.unique("k"), part.grid("distance", "replicate", "k")
-        series.append(rc.Series(method, "distance", k, grid.mean(axis=0)))
+        series.append(rc.Series(method, "distance", k, *rc.mean_band(grid, log=True)))
         if method == "SAGA":  # of every run, minus the slope of its logarithm
             rate = rc.mean_interval(-np.log(grid[:, -1] / grid[:, 0]) / k[-1])
     stated = SHARE * part["rate"][0]

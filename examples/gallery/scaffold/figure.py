@@ -46,8 +46,8 @@ def analyse(config: RoundsConfig, table: rc.Table) -> rc.Analysis:
     part = table.where(method="SCAFFOLD")
     bound = (1 - FACTOR * config.mu * part["step"]) ** part["R"] * part["phi"][0]
     series.append(rc.Series("theory", "distance", part["R"], bound))
-    ratio = rc.Interval(*[(part["phi"] / bound).max()] * 3)
-    floor = rc.Interval(*[end["FedAvg"]] * 3)
+    ratio = rc.exact((part["phi"] / bound).max())
+    floor = rc.exact(end["FedAvg"])
     checks = [
         rc.at_most(
             "Phi / its bound", "at most 1", ratio, 1 + 1e-12

@@ -46,7 +46,7 @@ def analyse(config: SGDConfig, table: rc.Table) -> rc.Analysis:
     for panel in PANELS:
         part = table.where(panel=panel)
         T, error, bound = part.unique("T"), part.grid("error", "replicate", "T"), part["bound"]
-        series.append(rc.Series("SGD", panel, T, *rc.mean_band(error)))
+        series.append(rc.Series("SGD", panel, T, *rc.mean_band(error, log=True)))
         series.append(rc.Series("theory", panel, T, bound[: T.size]))
         late = T > 50  # the projection is still felt before
         slope = rc.slope_interval(T[late], error[:, late], rng=config.seed, level=0.99)

@@ -35,7 +35,7 @@ def analyse(config: TDConfig, table: rc.Table) -> rc.Analysis:
     for part in CLAIMS:
         T, error, bound = (table.where(part=part)[name] for name in ("T", "error", "bound"))
         series += [rc.Series("TD(0)", part, T, error), rc.Series("theory", part, T, bound)]
-        ratio = rc.Interval(*[(error / bound).max()] * 3)
+        ratio = rc.exact((error / bound).max())
         checks.append(rc.at_most(f"{part}: error / bound", "at most 1", ratio, 1))
     slope = rc.exact_slope(T[-6:], error[-6:])  # of (a), the last part
     checks.append(rc.rate_check("(a): exponent of T", STATED, slope, bound=True))
