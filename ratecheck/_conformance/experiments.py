@@ -32,7 +32,8 @@ class ExperimentSuite:
         small: a configuration of every experiment, by its module.
         wrong: what to put in the place of a prediction: the module that holds it, its name there,
             the wrong value, the beginning of the name of the check that fails then; and, where the
-            prediction is in a module that several experiments share, whose checks they are.
+            prediction is in a module that several experiments share, whose checks they are. It is
+            replaced after ``compute``, so that ``analyse`` must use it.
         exact: experiments in which nothing is random, so that the seed changes nothing.
         loose: experiments whose checks may come out either way at so small a size.
         slow: experiments that take long all the same: their tests carry the marker ``slow``.
@@ -145,7 +146,10 @@ class ExperimentSuite:
         assert hasattr(holder, constant), f"{constant!r} must be a name in {holder.__name__}"
         monkeypatch.setattr(holder, constant, value)
         refused = any(check.startswith(name) for check in self.failed(module))
-        assert refused, f"with {constant} = {value!r} no check named {name!r} fails"
+        assert refused, (
+            f"with {constant} = {value!r} no check named {name!r} fails; the table is not computed "
+            f"again, so that `analyse` must use {constant}"
+        )
 
     @classmethod
     def _computed(cls, module: ModuleType) -> tuple[Table, tuple[Table, Table]]:

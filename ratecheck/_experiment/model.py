@@ -229,8 +229,8 @@ class Grid:
     """Blocks for all combinations of some values, the last of them varying fastest.
 
     Args:
-        axes: name in a block to the values that it takes, or to the parameter that holds them; one
-            that is a whole number stands for 0, 1, .. below it.
+        axes: name in a block to the values that it takes, or to the parameter that holds them; a
+            whole number in their place stands for 0, 1, .. below it.
 
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Sizes(Config):
@@ -238,9 +238,11 @@ class Grid:
     ...     agents: tuple[int, ...] = (5, 10)
     >>> Grid({"instance": "instances", "n": "agents"})(Sizes())[1:3]
     [{'instance': 0, 'n': 10}, {'instance': 1, 'n': 5}]
+    >>> Grid({"run": 2})(Sizes())
+    [{'run': 0}, {'run': 1}]
     """
 
-    axes: Mapping[str, str | Collection[Any]]
+    axes: Mapping[str, str | int | Collection[Any]]
 
     def __call__(self, config: Config) -> list[Block]:
         """The blocks of one configuration."""

@@ -21,7 +21,7 @@ import math
 import types
 import typing
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 from linsys import InputError
 from linsys.validate import check_choice, check_flag, check_integer, check_number
@@ -60,6 +60,7 @@ def param(
     below: float | str | None = None,
     least: int | None = None,
     increasing: bool = False,
+    **unknown: Never,
 ) -> Any:
     """A parameter of a configuration.
 
@@ -88,6 +89,9 @@ def param(
         ...
     linsys.validate.InputError: `k` must be a whole number of at least 1 and at most 4; found 8
     """
+    if unknown:
+        known = ", ".join(["default", *Declared._fields])
+        raise InputError(f"`param` must have arguments of {known}; found {', '.join(unknown)}")
     if least is None and default == ():
         least = 0
     declared = Declared(doc, low, high, above, below, least, increasing)

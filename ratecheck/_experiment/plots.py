@@ -180,18 +180,22 @@ def guide(
 
 
 def legend(figure: Figure, axes: dict[str, Axes], *, columns: int = 5) -> None:
-    """One legend below the panels, each name once: known methods first, in their fixed order."""
+    """One legend below the panels, each name once: known methods first, in their fixed order.
+
+    It has at most so many ``columns``, and fewer where names are too long for the figure's width.
+    """
     handles: dict[str, Any] = {}
     for ax in axes.values():
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
     names = [n for n in LOOKS if n in handles] + [n for n in handles if n not in LOOKS]
-    figure.legend(
-        [handles[n] for n in names],
-        names,
-        loc="outside lower center",
-        ncols=min(columns, len(names)),
-    )
+    for ncols in range(min(columns, len(names)), 0, -1):
+        drawn = figure.legend(
+            [handles[n] for n in names], names, loc="outside lower center", ncols=ncols
+        )
+        if ncols == 1 or drawn.get_window_extent().width <= figure.bbox.width:
+            break
+        drawn.remove()
 
 
 def figure_of(experiment: Experiment[Any], config: Config, analysis: Analysis) -> Figure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Literal
 
 import pytest
@@ -136,6 +137,13 @@ class Derived(Base):
 def test_a_parameter_outside_its_range_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         Base(**changes)
+
+
+def test_an_argument_that_no_parameter_has_is_refused_with_those_that_it_has() -> None:
+    known = "default, doc, low, high, above, below, least, increasing"
+    with pytest.raises(InputError, match=f"^`param` must have arguments of {known}; found at_most"):
+        rc.param(1, at_most=2)  # type: ignore[arg-type]
+    assert set(known.split(", ")) == {*signature(rc.param).parameters} - {"unknown"}
 
 
 def test_a_derived_class_keeps_of_a_range_what_it_does_not_say_anew() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.legend import Legend
 
 import ratecheck as rc
 from linsys import InputError
@@ -86,6 +87,23 @@ def test_panels_and_legend_follow_the_series() -> None:
     np.testing.assert_allclose(guide.get_ydata(), [2.0, 0.2])
     assert len(axes["a"].collections) == 1
     assert axes["a"].get_xscale() == "log"
+
+
+@pytest.mark.parametrize(("length", "columns"), [(1, 5), (3, 4), (6, 3), (12, 2), (50, 1)])
+def test_a_legend_has_as_many_columns_as_the_figure_has_room_for(length: int, columns: int) -> None:
+    series = [rc.Series(f"{k}" + "m" * length, "a", X, X) for k in range(5)]
+    with plots.style():
+        figure = rc.draw_panels(series, {})
+        [legend] = figure.legends
+        assert legend._ncols == columns  # type: ignore[attr-defined]
+
+        def room(legend: Legend) -> float:
+            return figure.bbox.width - legend.get_window_extent().width
+
+        assert (room(legend) >= 0) == (columns > 1)
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        one_more = figure.legend(handles, labels, ncols=columns + 1)
+        assert (room(one_more) >= 0) == (columns == 5)  # else it would be cut off
 
 
 def test_nothing_to_draw_is_named() -> None:

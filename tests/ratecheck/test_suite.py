@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
@@ -119,8 +120,11 @@ def test_a_figure_without_a_panel_is_noticed(module: ModuleType) -> None:
 def test_a_wrong_prediction_that_no_check_refuses_is_noticed(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    why = "the table is not computed again, so that `analyse` must use FACTOR"
     for wrong in ((module, "FACTOR", 1.0, DECAY), (module, "FACTOR", 2.0, "another check")):
-        with pytest.raises(AssertionError):
+        with pytest.raises(
+            AssertionError, match=re.escape(f"no check named {wrong[3]!r} fails; {why}")
+        ):
             suite(module).test_a_wrong_prediction_is_refused(wrong, monkeypatch)
 
 
