@@ -25,6 +25,11 @@ from ._claims.paper import Paper as Paper
 from ._claims.space import Fields as Fields, Space as Space
 from ._claims.unit_cube import key_of as key_of, random_coordinates as random_coordinates
 from ._conformance.algorithms import AlgorithmSuite as AlgorithmSuite
+from ._conformance.claims import (
+    Known as Known,
+    Options as Options,
+    check_claim as check_claim,
+)
 from ._conformance.experiments import ExperimentSuite as ExperimentSuite
 from ._discover.catalogue import find_claims as find_claims
 from ._discover.registry import find_experiment as find_experiment

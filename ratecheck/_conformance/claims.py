@@ -37,7 +37,7 @@ from ratecheck._discover.catalogue import families
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
 from ratecheck._search.search import EFFORTS, Search
-from ratecheck._verdicts.testing import failure
+from ratecheck._verdicts.testing import entry_of, failure
 from ratecheck._verdicts.verdict import LIMITS, Verdict, judge
 
 #: By how much a bound is tightened past the tightest instance, and an identity or a rate changed.
@@ -52,7 +52,7 @@ DIGITS, RELATIVE, CANCELLED = 30, 1e-9, 1e-11
 
 @dataclass(frozen=True)
 class Options:
-    """How a claim is judged; see :func:`ratecheck.judge`."""
+    """How a claim is judged: effort, seed and limit as :func:`ratecheck.judge` has them."""
 
     effort: str = "quick"
     seed: int = 0
@@ -75,23 +75,37 @@ class Known:
 
 
 def check_claim(
-    entry: Entry,
+    claim: Entry | str,
     options: Options = Options(),
     *,
     others: Mapping[str, Entry] | None = None,
     known: Known | None = None,
 ) -> None:
-    """Check all that this module's text says of one claim.
+    """Check one claim as ``pytest --ratecheck`` does: its verdict, and that it could be another.
+
+    The statement must be complete, the verdict the one that the claim expects, both sides the same
+    numbers in float64 and in high precision, and a bound a tenth too tight must be refused.
 
     Args:
-        entry: the claim.
+        claim: the claim, or the id of one of the catalogue.
         options: effort, seed and limit of the search.
-        others: claims by id, among them the one that replaces a false one.
-        known: how tight a claim that holds is known to be.
+        others: claims by id: the one that replaces a false one, and those that its proof uses.
+        known: how tight a claim that holds is known to be, which then must be found again.
 
     Raises:
         AssertionError: in a few lines, with the statement and the instance.
+        InputError: if this is no claim, or the id of none.
+
+    >>> import ratecheck as rc
+    >>> @rc.claim(
+    ...     id="mine.half", source="my paper, Lemma 2", kind="upper", text="x (1 - x) <= 1 / 4",
+    ...     fields={"x": rc.interval()},
+    ... )
+    ... def half(x):
+    ...     return 4 * x * (1 - x), 1
+    >>> rc.check_claim(half, known=rc.Known(1.0))
     """
+    entry = entry_of(claim)
     _check_statement(entry, others or {})
     if isinstance(entry, Claim) and entry.expect == "violated" and _is_refuted(entry, options):
         _check_precision(entry, options.seed)

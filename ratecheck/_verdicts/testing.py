@@ -43,7 +43,7 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
     ...     return instance.p.max() ** 2, (instance.p**2).sum()
     >>> assert_holds(mass)
     """
-    entry = _entry(claim)
+    entry = entry_of(claim)
     verdict = judge(entry, effort, seed)
     if verdict.verdict in _TRUE:
         return
@@ -66,7 +66,8 @@ def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:
     return "\n".join(lines)
 
 
-def _entry(claim: Any) -> Any:
+def entry_of(claim: Any) -> Any:
+    """The claim itself, or that of the catalogue with this id; InputError where there is none."""
     if isinstance(claim, str):
         entries = [item.entry for item in find_claims([claim])]
         if len(entries) > 1:  # it would not be clear which one holds

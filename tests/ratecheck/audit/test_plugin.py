@@ -17,8 +17,10 @@ import pytest
 from latex2mathml.exceptions import DoubleSubscriptsError
 
 import ratecheck as rc
+from linsys import InputError
 from linsys.linalg import is_precise
-from ratecheck._conformance.claims import Known, Options, check_claim, kept_ratios
+from ratecheck import Known, Options, check_claim
+from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover.catalogue import find_claims
 
 MINE = Path(__file__).parent / "files" / "mine.py"
@@ -171,6 +173,15 @@ def test_one_mistake_is_enough_to_fail(name: str) -> None:
     entry, said = MISTAKES[name]
     with pytest.raises(AssertionError, match=said):
         check_claim(entry)
+
+
+def test_a_claim_is_checked_by_its_id_as_well() -> None:
+    name = "affpcl.sec52_rho"
+    check_claim(name)
+    with pytest.raises(AssertionError, match=rf"{name}: .* known is 1\.2"):
+        check_claim(name, known=Known(1.2))
+    with pytest.raises(InputError, match=r"`claim` must be a claim or an id; found 7"):
+        check_claim(7)  # type: ignore[arg-type]
 
 
 def test_latex_must_be_readable() -> None:
