@@ -34,6 +34,7 @@ from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.samples import SHARED, Batch, batches, draw, generator
 from ratecheck._claims.space import Fault, Fields, Layout, Sizes, Unsettled
+from ratecheck._processes.limit import TimeLimit
 from ratecheck._search.ascent import Climb
 from ratecheck._search.hypothesis_search import search_examples
 from ratecheck._search.reservoir import Reservoir
@@ -155,10 +156,19 @@ class Search:
         """All stages; each starts from what the earlier ones found, a violation ends them.
 
         So does an instance that is at least as tight as ``enough``.
+
+        Raises:
+            TimeLimit: if a limit strikes, which then says what came out so far.
         """
-        self._run(effort, enough)
-        for batch, sides in self._first:
-            self._repeat(batch, sides)
+        try:
+            self._run(effort, enough)
+            for batch, sides in self._first:
+                self._repeat(batch, sides)
+        except TimeLimit as late:
+            if self.violation is not None:
+                raise
+            what = "(a larger limit allows more): no violation confirmed"
+            raise TimeLimit(f"{late} {what}") from late
 
     def _run(self, effort: Effort, enough: float) -> None:
         for stage in self._stages(effort):

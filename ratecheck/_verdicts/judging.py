@@ -77,7 +77,11 @@ def _verdict_of_worker(future: Future[Verdict], item: Item, limit: float, note: 
     """The worker's verdict, or what became of the worker."""
     from pebble import ProcessExpired
 
-    late = f"no answer within {limit:g} s of CPU time or of waiting; its process was killed"
+    begun = trace_module.begun(note)
+    late = (
+        f"no answer within {limit:g} s of CPU time or of waiting (a larger `--limit` allows more); "
+        f"its process was killed in evaluation {begun:,} and had reported no violation"
+    )
     try:
         return future.result()
     except TimeoutError:
@@ -91,4 +95,11 @@ def _verdict_of_worker(future: Future[Verdict], item: Item, limit: float, note: 
         reason = f"{type(error).__name__}: {error}"
     instance = trace_module.last(note)
     corrected = item.entry.corrected
-    return Verdict(item.id, "error", counterexample=instance, corrected=corrected, reason=reason)
+    return Verdict(
+        item.id,
+        "error",
+        instances=begun,
+        counterexample=instance,
+        corrected=corrected,
+        reason=reason,
+    )

@@ -2,7 +2,8 @@
 
 A measure that never returns, or that ends its process, cannot report anything any more. So each
 instance is put into a memory-mapped file before it is measured; that costs a microsecond or two.
-The file begins with a byte that says whether the worker compiles.
+The file begins with a byte that says whether the worker compiles, and how many evaluations were
+begun.
 """
 
 from __future__ import annotations
@@ -18,25 +19,27 @@ import numpy as np
 
 from ratecheck._claims.space import Fields
 
-#: Bytes of a trace: one for compilation, the size of the note (up to _HEADER), and the note itself.
-#: Larger instances are not noted.
+#: Bytes of a trace: one for compilation, the size of the note (up to _COUNT), how many evaluations
+#: were begun (up to _HEADER), and the note itself. Larger instances are not noted.
 _SIZE = 1 << 16
-_HEADER = 8
+_COUNT, _HEADER = 8, 16
 
 
 class Trace:
     """Notes in a file of _SIZE bytes."""
 
     def __init__(self, memory: mmap.mmap) -> None:
-        self._memory = memory
+        self._memory, self._begun = memory, 0
 
     def watch(self, fields: Fields, index: int | None) -> None:
         """Note an instance, see :data:`ratecheck._claims.certificates.Watch`."""
         content = _content(fields, index)
-        self._memory[1:_HEADER] = bytes(_HEADER - 1)
+        self._begun += len(next(iter(fields.values()))) if index is None else 1
+        self._memory[_COUNT:_HEADER] = self._begun.to_bytes(_HEADER - _COUNT, "little")
+        self._memory[1:_COUNT] = bytes(_COUNT - 1)
         if len(content) <= _SIZE - _HEADER:
             self._memory[_HEADER : _HEADER + len(content)] = content
-            self._memory[1:_HEADER] = len(content).to_bytes(_HEADER - 1, "little")
+            self._memory[1:_COUNT] = len(content).to_bytes(_COUNT - 1, "little")
 
     def compiling(self, now: bool) -> None:
         """Note whether this process compiles."""
@@ -58,11 +61,20 @@ def last(path: Path) -> dict[str, Any] | None:
     try:
         content = path.read_bytes()
         parts = pickle.loads(
-            content[_HEADER : _HEADER + int.from_bytes(content[1:_HEADER], "little")]
+            content[_HEADER : _HEADER + int.from_bytes(content[1:_COUNT], "little")]
         )
         return {name: np.frombuffer(data).reshape(shape).tolist() for name, shape, data in parts}
     except (OSError, ValueError, pickle.UnpicklingError, EOFError):
         return None
+
+
+def begun(path: Path) -> int:
+    """How many instances were given to measure, those that it got twice twice; 0 if no trace."""
+    try:
+        with path.open("rb") as stream:
+            return int.from_bytes(stream.read(_HEADER)[_COUNT:], "little")
+    except OSError:
+        return 0
 
 
 def compiles(path: Path) -> bool:

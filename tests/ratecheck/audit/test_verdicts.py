@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ import ratecheck as rc
 from linsys import InputError
 from linsys.linalg import is_precise, norm
 from ratecheck._claims.claim import VERDICTS
+from ratecheck._search.search import Search
 
 NUMBERS = rc.Space(fields={"x": rc.interval(), "y": rc.interval()})
 CHANCES = rc.Space(fields={"p": rc.simplex("k")}, sizes={"k": (1, 4)})
@@ -164,9 +166,20 @@ def endless(s: Any) -> tuple[Any, Any]:
 def test_a_measure_that_never_returns_is_interrupted() -> None:
     verdict = rc.judge(upper(endless), limit=0.5)
     assert verdict.verdict == "error"
-    assert verdict.reason.startswith("no answer while it waited for 0.5 s, after ")
+    told = (
+        "no answer while it waited for 0.5 s (a larger limit allows more): no violation confirmed"
+    )
+    assert verdict.reason == f"{told}, after {verdict.instances} instances"
     assert verdict.counterexample is not None
     assert verdict.counterexample["x"] > 0.7
+
+
+def test_a_limit_that_strikes_after_a_violation_does_not_deny_it() -> None:
+    with mock.patch.object(Search, "_climb_from", lambda *_: time.sleep(100)):
+        late = rc.judge(upper(lambda s: (s.x, 0.5)), limit=0.5)
+    assert late.verdict == "error"
+    assert late.reason == f"no answer while it waited for 0.5 s, after {late.instances} instances"
+    assert late.instances > 0
 
 
 def sometimes(what: Callable[[], Any]) -> Callable[[Any], Any]:
