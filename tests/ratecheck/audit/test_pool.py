@@ -63,7 +63,7 @@ REASONS = {
     "nan": "measure returned NaN",
     "shape": "measure must return (measured, bound); found array([1.])",
     "assumes": "the space's own instance breaks its assumption 'p is sorted'",
-    "turns": "no answer within 3 s of CPU time (a larger limit allows more): no violation confirmed",
+    "turns": "no answer within 3 s of CPU time (a larger limit allows more): no violation",
     "sleeps": "no answer while it waited for 3 s (a larger limit allows more): no violation",
     "panics": "measure raised Panic: no two",
     "leaves": "measure raised SystemExit: 3",

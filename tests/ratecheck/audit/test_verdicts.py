@@ -175,7 +175,7 @@ def test_a_measure_that_never_returns_is_interrupted() -> None:
 
 
 def test_a_limit_that_strikes_after_a_violation_does_not_deny_it() -> None:
-    with mock.patch.object(Search, "_climb_from", lambda *_: time.sleep(100)):
+    with mock.patch.object(Search, "_climb_from", side_effect=lambda *_: time.sleep(100)):
         late = rc.judge(upper(lambda s: (s.x, 0.5)), limit=0.5)
     assert late.verdict == "error"
     assert late.reason == f"no answer while it waited for 0.5 s, after {late.instances} instances"
