@@ -228,8 +228,10 @@ def _flat(side: Numbers) -> Numbers:
     """A side as an array (B, entries) of numbers of one kind; fractions become such numbers."""
     if not is_precise(side):
         return side.astype(float).reshape(len(side), -1)
-    numbers = [precise([v])[0] if isinstance(v, Fraction) else v for v in side.flat]
-    return np.array(numbers, dtype=object).reshape(len(side), -1)
+    numbers = side.flatten()
+    fractions = np.array([isinstance(value, Fraction) for value in numbers])
+    numbers[fractions] = precise(numbers[fractions])
+    return numbers.reshape(len(side), -1)
 
 
 def _aligned(measured: Numbers, bound: Numbers) -> tuple[Numbers, Numbers]:
