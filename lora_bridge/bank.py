@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,6 +70,7 @@ from lora_bridge._head import (
 )
 from lora_bridge._hook import Adapter
 from lora_bridge._memory import estimated_bytes, free_memory, kept_bytes, recomputed
+from lora_bridge._packed import packed
 from lora_bridge._sharing import Layout, can_share, layout_of, shared
 from lora_bridge.targets import find_targets, shape_of
 
@@ -284,7 +285,7 @@ class AdapterBank:
 
         No gradients, no dropout. Without X the adapters are off: the base model, bit for bit.
         """
-        with torch.no_grad():
+        with torch.no_grad(), nullcontext() if X is None else self._packed():
             return torch.cat(
                 [
                     self._values(x, data, function, factor)
@@ -307,17 +308,24 @@ class AdapterBank:
         compute = self._by_vmap if self.engine == "vmap" else self._by_autograd
         values: list[Tensor] = []
         gradients, done = X, 0
-        for inside, data, factor in self._client_groups(X, batch, loss, scale):
-            value, gradient = compute(inside, data, loss, factor)
-            values.append(value)
-            if len(gradient) == len(X):
-                gradients = gradient
-            else:  # into one tensor, so that no second one of its size is needed
-                if done == 0:
-                    gradients = gradient.new_empty(len(X), *gradient.shape[1:])
-                gradients[done : done + len(gradient)] = gradient
-                done += len(gradient)
+        with self._packed(gradients=True):
+            for inside, data, factor in self._client_groups(X, batch, loss, scale):
+                value, gradient = compute(inside, data, loss, factor)
+                values.append(value)
+                if len(gradient) == len(X):
+                    gradients = gradient
+                else:  # into one tensor, so that no second one of its size is needed
+                    if done == 0:
+                        gradients = gradient.new_empty(len(X), *gradient.shape[1:])
+                    gradients[done : done + len(gradient)] = gradient
+                    done += len(gradient)
         return torch.cat(values), gradients
+
+    def _packed(self, gradients: bool = False) -> AbstractContextManager[Any]:
+        """Faster products with the model's matrices, the same ones with gradients and without."""
+        if self.engine != "bank" or self.autocast is not None:
+            return nullcontext()
+        return packed(self.model, gradients=gradients)
 
     def per_sample(
         self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor = 1.0

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from lora_bridge import _cache, _decoding, _packed
+from lora_bridge import _cache, _decoding
 from lora_bridge.bank import AdapterBank
 from lora_bridge.rollouts import sample
 from tests.lora_bridge._models import TARGETS, VOCABULARY, small_model
@@ -147,30 +147,3 @@ def test_single_precision_and_bfloat16_are_near() -> None:
         same_tokens = same[0]["input_ids"][..., -1] == same[1]["input_ids"][..., -1]
         assert same_tokens.float().mean() > 0.8
         torch.testing.assert_close(first[0][same_tokens], first[1][same_tokens], atol=0.2, rtol=0)
-
-
-def test_packed_modules_multiply_alike_and_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(70, 50), nn.Linear(50, 33, bias=False))
-    x = torch.randn(2, 9, 70)
-    with torch.no_grad():
-        expected = model(x)
-        with _packed.packed(model) as modules:
-            assert modules == list(model)
-            found = model(x)
-            # sums of 70 products of about 1, in other orders
-            torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
-            with pytest.raises(AssertionError):
-                torch.testing.assert_close(found + 1e-4, expected, atol=1e-5, rtol=0)
-            with torch.no_grad():
-                model[1].weight.zero_()
-            assert torch.equal(model(x), found)  # they are copies
-        assert model(x).eq(0).all()
-        assert not any("forward" in vars(module) for module in model)
-        with torch.autocast("cpu", torch.bfloat16), _packed.packed(model) as modules:
-            assert modules == []
-        monkeypatch.setattr(_packed, "free_memory", lambda: 4 * (70 * 50 + 50 * 33))
-        with _packed.packed(model) as modules:
-            assert modules == []
-        with _packed.packed(model.double()) as modules:
-            assert modules == []
