@@ -51,6 +51,7 @@ _NOT_NUMERICAL = {
     "_experiment.model",
     "_experiment.options",
     "_experiment.plots",
+    "_fallback",
     "_names",
     "_processes",
     "_rates.rates",
@@ -186,21 +187,22 @@ def _imported(
 
     seen: set[str] = set()
     modules: dict[str, Path] = {}
-    todo = list(roots)
+    todo = [(path, package, is_ours(package)) for path, package in roots]
     while todo:
-        file, package = todo.pop()
+        file, package, of_ours = todo.pop()
         names = _imported_names(file.read_bytes(), package)
-        if is_ours(package):  # and imports nothing of the user's
-            names = frozenset(filter(is_ours, names))
+        if of_ours:  # and imports nothing of the user's
+            names = frozenset(name for name in names if name.partition(".")[0] in packages)
         for name in names - seen:
             seen.add(name)
-            if is_ours(name):
-                path = _our_module_file(name)
-            else:
-                path = _users_module_file(name, users, own, by_path)
+            ours = of_ours or is_ours(name)
+            path = None if ours else _users_module_file(name, users, own, by_path)
+            if path is None and name.partition(".")[0] in packages:
+                # also what the user's package of that name does not have
+                ours, path = True, _our_module_file(name)
             if path is not None:
                 modules[name] = path
-                todo.append((path, _package(name, path)))
+                todo.append((path, _package(name, path), ours))
     files = {path.resolve() for path, _ in roots}
     return {
         name: path

@@ -157,6 +157,30 @@ def test_without_following_imports_that_test_fails(
         assert_helpers_change_the_key(with_helpers)
 
 
+def test_what_the_user_s_package_lacks_and_ours_has_changes_the_key(
+    with_helpers: Path, edited: Path
+) -> None:
+    mine = with_helpers / "mine" / "mine.py"
+    mine.write_text(mine.read_text() + "import experiments.firm.theory.chain\n")
+    experiment = registry.find_experiment(str(mine))
+    seen = [revision.revision(experiment)]
+    for name in ("firm/theory/chain.py", "firm/__init__.py", "fslora/__init__.py"):
+        path = edited / "experiments" / name
+        path.write_text(path.read_text() + "# changed\n")
+        seen.append(revision.revision(experiment))
+    assert len(set(seen[:3])) == 3
+    assert seen[3] == seen[2]  # it imports nothing of FSLoRA
+
+
+def test_where_modules_are_found_does_not_change_the_key(edited: Path) -> None:
+    experiment = registry.find_experiment("bridge/fslora")
+    before = revision.revision(experiment)
+    for name in ("_fallback.py", "_user_modules.py"):
+        path = edited / "ratecheck" / name
+        path.write_text(path.read_text() + "# changed\n")
+    assert revision.revision(experiment) == before
+
+
 def pollute(folder: Path, names: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a folder with a module of each name first on the path, and load them from there."""
     folder.mkdir()
