@@ -84,6 +84,7 @@ from ._rates.rates import (
     exact as exact,
     exact_slope as exact_slope,
     mean_band as mean_band,
+    our_own as our_own,
     rate_check as rate_check,
     ratio as ratio,
     slope_error as slope_error,

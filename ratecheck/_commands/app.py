@@ -46,6 +46,7 @@ from ratecheck._commands.arguments import (
     TensorBoard,
     Threads,
     Variables,
+    Verbose,
     Write,
 )
 from ratecheck._processes import interrupts, streams
@@ -338,7 +339,11 @@ def rates(
 
 @app.command()
 def reproduce(
-    profile: Profile = "quick", seed: Seed = None, threads: Threads = None, out: Out = RESULTS
+    profile: Profile = "quick",
+    seed: Seed = None,
+    threads: Threads = None,
+    out: Out = RESULTS,
+    verbose: Verbose = False,
 ) -> None:
     """Run every figure and every rate, judge every claim, then say what held and where to look."""
     from ratecheck._commands import audits, runs
@@ -347,7 +352,8 @@ def reproduce(
     page.check_libraries()  # before hours of computing
     job = runs.job(out, profile, threads, seed=seed)
     outcomes, failures = runs.perform_all(job)
-    experiments.show_summary(job.store.root, list(outcomes.values()), failures)
+    shown = list(outcomes.values())
+    experiments.show_summary(job.store.root, shown, failures, in_full=verbose)
     results = audits.judge((), out, "quick", seed or 0, job.threads, broken=_warn)
     if results:
         audits.show(results, out, tables=False)

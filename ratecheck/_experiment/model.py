@@ -157,6 +157,16 @@ class Series:
         return {key: plain(getattr(self, key)) for key in keys}
 
 
+#: What a check says of the paper; the last is a prediction of ours that the measurement refutes.
+OUTCOMES = (
+    "agrees with the paper",
+    "contradicts the paper",
+    "our own prediction",
+    "undecided",
+    "our own prediction fails",
+)
+
+
 @dataclass(frozen=True)
 class Check:
     """A prediction of the theory beside what was measured.
@@ -166,6 +176,10 @@ class Check:
     ``ok`` is True where the measurement confirms the prediction, False where it contradicts it, and
     None (JSON: null) where it decides neither; only False is a failure. ``verdict`` says the same
     in words, for the tables that people read.
+
+    ``ours`` says that the prediction is not the paper's but derived here, and ``paper`` what the
+    paper states where that is something else: a measurement that confirms such a prediction
+    contradicts the paper. :func:`ratecheck.our_own` makes such a check.
     """
 
     name: str
@@ -175,8 +189,14 @@ class Check:
     hi: float | None
     ok: bool | None
     verdict: str = ""
+    ours: bool = False
+    paper: str = ""
 
     def __post_init__(self) -> None:
+        if self.paper and not self.ours:
+            raise InputError(
+                f"`paper` of check `{self.name}` must come with `ours`; found {self.paper!r} alone"
+            )
         if self.ok is not None:
             object.__setattr__(self, "ok", bool(self.ok))
         for key in ("measured", "predicted", "lo", "hi"):
@@ -187,9 +207,26 @@ class Check:
                 raise InputError(f"`{key}` of check `{self.name}` must be finite; found {value}")
             object.__setattr__(self, key, float(value))
 
+    @property
+    def outcome(self) -> str:
+        """What the measurement says of the paper, one of :data:`OUTCOMES`.
+
+        >>> Check("sign", "below 0", 0.5, 0.4, 0.6, ok=False).outcome
+        'contradicts the paper'
+        >>> Check("sign", "above 0", 0.5, 0.4, 0.6, ok=True, ours=True, paper="below 0").outcome
+        'contradicts the paper'
+        """
+        if self.ok is None:
+            return "undecided"
+        if not self.ours:
+            return "agrees with the paper" if self.ok else "contradicts the paper"
+        if not self.ok:
+            return "our own prediction fails"
+        return "contradicts the paper" if self.paper else "our own prediction"
+
     def to_dict(self) -> dict[str, Any]:
         """The check as plain JSON values."""
-        keys = ("name", "predicted", "measured", "lo", "hi", "ok")
+        keys = ("name", "predicted", "measured", "lo", "hi", "ok", "outcome", "paper")
         return {key: getattr(self, key) for key in keys}
 
 

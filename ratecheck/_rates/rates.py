@@ -135,6 +135,19 @@ def every(check: Check) -> Check:
     return check
 
 
+def our_own(check: Check, *, paper: str = "") -> Check:
+    """The same check of a prediction that is not the paper's but derived here.
+
+    Args:
+        check: of the prediction.
+        paper: what the paper states instead, such as "below 0"; empty where it says nothing.
+
+    >>> our_own(above("gain", "above 0", exact(0.5)), paper="below 0").outcome
+    'contradicts the paper'
+    """
+    return replace(check, ours=True, paper=paper)
+
+
 def _judge(
     name: str, predicted: float | str, measured: Interval, holds: bool, fails: bool, remark: str
 ) -> Check:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ratecheck._experiment.model import BenchRow, Check, Experiment
+from ratecheck._experiment.model import OUTCOMES, BenchRow, Check, Experiment
 from ratecheck._report.markdown import table
 from ratecheck._report.notation import short
 from ratecheck._report.terminal import console, dump, say, tabulate
@@ -18,11 +19,13 @@ from ratecheck._store.store import Store
 if TYPE_CHECKING:
     from rich.table import Table
 
-#: How a check is marked in the tables, and how its row stands out there.
-_MARKS = {True: "yes", None: "open", False: "NO"}
+#: How the row of a check stands out in a table.
 _STYLES = {None: "yellow", False: "bold red"}
-_VERDICTS = {True: "holds", None: "not decided", False: "fails"}
-_HEADERS = ("check", "predicted", "measured", "interval", "ok", "verdict")
+_HEADERS = ("check", "predicted", "measured", "interval", "verdict")
+#: Verdicts of an interval that say no more than the outcome of the check.
+_PLAIN = ("confirmed", "consistent", "violated", "not decided")
+#: Of what fails so much is named, then how much more there is: all of it is one screen.
+_NAMED = 12
 
 
 def show(outcome: Outcome) -> None:
@@ -45,29 +48,60 @@ def show_rates(outcomes: Sequence[Outcome], title: str) -> None:
     say(screen, list(notes))
 
 
-def show_summary(root: Path, outcomes: Sequence[Outcome], failures: Mapping[str, str]) -> None:
-    """Write the index and print every verdict, their count and where to look."""
+def show_summary(
+    root: Path,
+    outcomes: Sequence[Outcome],
+    failures: Mapping[str, str],
+    *,
+    in_full: bool = False,
+) -> None:
+    """Write the index; print paper by paper what the checks say, what fails and where to look.
+
+    The rows of all checks are printed as well if ``in_full``.
+    """
     index, program = write_index(root, outcomes, failures)
     screen = console()
-    screen.print(_checks(outcomes, "Predicted against measured"))
-    hold, undecided, fail = (sum(o.count(ok) for o in outcomes) for ok in (True, None, False))
-    contradicted = [
+    if in_full:
+        screen.print(_checks(outcomes, "Predicted against measured"))
+    if outcomes:
+        screen.print(_by_paper(outcomes))
+    fails = [
         f"Fails: {outcome.experiment.id}: {check.name}"
         for outcome in outcomes
         for check in outcome.analysis.checks
         if check.ok is False
     ]
-    broken = f"; did not run: {', '.join(failures)}" if failures else ""
-    say(
-        screen,
-        [
-            *contradicted,
-            f"{hold} hold, {undecided} not decided, {fail} fail: {hold + undecided + fail} checks "
-            f"in {len(outcomes)} experiments{broken}",
-            f"Figures: {root / 'figures'}",
-            f"Summary: {index} (for programs: {program})",
-        ],
-    )
+    more = [f"Fails: {len(fails) - _NAMED} more"] if len(fails) > _NAMED else []
+    broken = [f"Did not run: {', '.join(failures)}"] if failures else []
+    places = [
+        f"Figures: {root / 'figures'}",
+        f"Every check: {index} (for programs: {program})",
+    ]
+    say(screen, [*fails[:_NAMED], *more, *broken, *places])
+
+
+def by_outcome(checks: Iterable[Check]) -> dict[str, int]:
+    """How many checks say what of their paper; the last only where there are any."""
+    found = Counter(check.outcome for check in checks)
+    return {name: found[name] for name in OUTCOMES if found[name] or name != OUTCOMES[-1]}
+
+
+def _by_paper(outcomes: Sequence[Outcome]) -> Table:
+    """How many checks of each paper, and of all, came out how."""
+    papers = dict.fromkeys(outcome.experiment.paper for outcome in outcomes)
+    groups = {p: [o for o in outcomes if o.experiment.paper == p] for p in papers}
+    if len(groups) > 1:
+        groups["all"] = list(outcomes)
+    counts = {
+        name: by_outcome(check for o in part for check in o.analysis.checks)
+        for name, part in groups.items()
+    }
+    columns = [outcome for outcome in OUTCOMES if any(outcome in c for c in counts.values())]
+    rows = [
+        [name, str(len(groups[name])), *(str(found.get(column, 0)) for column in columns)]
+        for name, found in counts.items()
+    ]
+    return tabulate(("paper", "experiments", *columns), rows, "Checks of figures and rates")
 
 
 def said(outcome: Outcome) -> str:
@@ -75,7 +109,32 @@ def said(outcome: Outcome) -> str:
     if not outcome.ok:
         return "A CHECK FAILS"
     undecided = outcome.count(None)
-    return f"ok, {undecided} not decided" if undecided else "ok"
+    return f"ok, {undecided} undecided" if undecided else "ok"
+
+
+def verdict(check: Check) -> str:
+    """What a check says of the paper, and more where its interval does.
+
+    >>> verdict(Check("slope", -1, -2.0, -2.1, -1.9, True, "faster than stated"))
+    'agrees with the paper; faster than stated'
+    >>> verdict(Check("slope", -1, -1.0, -1.1, -0.9, True, "consistent"))
+    'agrees with the paper'
+    """
+    more = check.verdict
+    for word in _PLAIN:
+        more = more.removeprefix(word)
+    more = more.lstrip(";: ")
+    return f"{check.outcome}; {more}" if more else check.outcome
+
+
+def predicted(check: Check) -> str:
+    """The prediction, beside the paper's where that is another one.
+
+    >>> predicted(Check("gain", "above 0", 1.0, 1.0, 1.0, True, ours=True, paper="below 0"))
+    'above 0 (the paper: below 0)'
+    """
+    said = short(check.predicted)
+    return f"{said} (the paper: {check.paper})" if check.paper else said
 
 
 def listing(experiment: Experiment[Any], store: Store) -> dict[str, Any]:
@@ -140,9 +199,8 @@ def _checks(outcomes: Sequence[Outcome], title: str) -> Table:
 
 
 def _cells(check: Check) -> tuple[str, ...]:
-    verdict = check.verdict or _VERDICTS[check.ok]
-    numbers = (short(check.predicted), short(check.measured), _interval(check))
-    return (check.name, *numbers, _MARKS[check.ok], verdict)
+    numbers = (predicted(check), short(check.measured), _interval(check))
+    return (check.name, *numbers, verdict(check))
 
 
 def _interval(check: Check) -> str:

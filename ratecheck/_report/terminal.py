@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Columns of a table that goes to a file or a pipe, where there is no terminal to ask.
 _PIPE_WIDTH = 160
 #: Columns that stay on one line where the terminal is narrow.
-_UNBROKEN = {"measured", "interval", "ok", "ours", "peer's"}
+_UNBROKEN = {"measured", "interval", "ours", "peer's"}
 
 
 def dump(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import ratecheck as rc
+from linsys import InputError
 from ratecheck._commands import runs
 from ratecheck._commands.app import app
 from ratecheck._discover import registry
@@ -27,7 +29,13 @@ ONE = ("--threads", 1)
 def test_run_prints_checks_and_writes_figures(ratecheck: Call, tmp_path: Path) -> None:
     said = ratecheck("run", "toy/decay", "--out", tmp_path, *ONE)
     assert (said.code, said.err) == (0, "")
-    for text in ("predicted", "slope at [0.5]", "consistent", "a note in [brackets]", "Theorem 0"):
+    for text in (
+        "predicted",
+        "slope at [0.5]",
+        "agrees with the paper",
+        "a note in [brackets]",
+        "Theorem 0",
+    ):
         assert text in said.out
     for kind in ("png", "svg"):
         path = tmp_path / "figures" / f"toy-decay-quick.{kind}"
@@ -44,7 +52,7 @@ def test_json_of_one_experiment_is_exactly_the_promised_object(
     assert answer["experiment"] == "toy/decay"
     assert answer["parameters"]["loud"] is True
     assert all(list(s) == ["name", "panel", "x", "y", "lo", "hi"] for s in answer["series"])
-    keys = ["name", "predicted", "measured", "lo", "hi", "ok"]
+    keys = ["name", "predicted", "measured", "lo", "hi", "ok", "outcome", "paper"]
     assert all(list(check) == keys for check in answer["checks"])
     assert said.err.splitlines() == ["a library that prints"] * 3
 
@@ -59,7 +67,7 @@ def test_json_of_several_experiments_is_a_list(ratecheck: Call, tmp_path: Path) 
 def test_a_failing_check_leaves_one(ratecheck: Call, tmp_path: Path) -> None:
     said = ratecheck("run", "toy/decay", "--out", tmp_path, "--set", "claimed=1", *ONE)
     assert said.code == 1
-    assert "violated" in said.out
+    assert "contradicts the paper" in said.out
     said = ratecheck("run", "toy/decay", "--out", tmp_path, "--set", "claimed=1", "--json", *ONE)
     assert said.code == 1
     assert [check["ok"] for check in json.loads(said.out)["checks"]] == [False] * 3
@@ -150,7 +158,7 @@ def test_rates_by_variable(ratecheck: Call, tmp_path: Path) -> None:
     said = ratecheck("rates", "toy", "--json", "--out", tmp_path, *ONE)
     answer = json.loads(said.out)
     assert len(answer) == 3
-    keys = {"experiment", "name", "predicted", "measured", "lo", "hi", "ok"}
+    keys = {"experiment", "name", "predicted", "measured", "lo", "hi", "ok", "outcome", "paper"}
     assert all(set(check) == keys for check in answer)
 
 
@@ -178,13 +186,17 @@ def test_reproduce_writes_an_index_and_survives_a_broken_experiment(
     assert "![An ordering](figures/toy-picture-quick.png)" in index
     assert "| order | AffPCL < Independent | 0.5455 |" in index
     assert str(tmp_path / "index.md") in said.out
-    assert "4 hold, 0 not decided, 0 fail: 4 checks in 2 experiments\n" in said.out
+    assert "Predicted against measured" not in said.out
+    row = [line.split() for line in said.out.splitlines() if line.lstrip().startswith("toy ")]
+    assert row == [["toy", "2", "4", "0", "0", "0"]]
+    said = ratecheck("reproduce", "-v", "--out", tmp_path, *ONE)
+    assert (said.code, "Predicted against measured" in said.out) == (0, True)
+    assert "slope at 0.5" in said.out or "slope at [0.5]" in said.out
     monkeypatch.setenv("TOY_FAIL", "1.5")
     said = ratecheck("reproduce", "--out", tmp_path, "--seed", 5, *ONE)
     assert said.code == 1
     assert "toy/decay did not run: RuntimeError: the toy broke" in said.err
-    counted = "1 hold, 0 not decided, 0 fail: 1 checks in 1 experiments; did not run: toy/decay\n"
-    assert counted in said.out
+    assert "Did not run: toy/decay\n" in said.out
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["failed"] == {"toy/decay": "RuntimeError: the toy broke"}
     assert [result["experiment"] for result in summary["results"]] == ["toy/picture"]
@@ -215,17 +227,61 @@ def test_what_is_not_decided_is_shown_and_is_no_failure(
 
     undecided, failing = outcome(True, None), outcome(True, None, False)
     assert (undecided.ok, failing.ok) == (True, False)
-    assert experiments.said(undecided) == "ok, 1 not decided"
+    assert experiments.said(undecided) == "ok, 1 undecided"
     assert experiments.said(failing) == "A CHECK FAILS"
     assert [c["ok"] for c in failing.to_dict()["checks"]] == [True, None, False]
     experiments.show_summary(tmp_path, [undecided, failing], {})
     text = capsys.readouterr().out
     assert "Fails: toy/decay: check False\n" in text
-    assert "2 hold, 2 not decided, 1 fail: 5 checks in 2 experiments\n" in text
+    assert [line.split() for line in text.splitlines() if line.strip().startswith("toy ")] == [
+        ["toy", "2", "2", "1", "0", "2"]
+    ]
     index = (tmp_path / "index.md").read_text()
-    assert "| [0.9, 1.1] | yes | holds |" in index
-    assert "| [0.9, 1.1] | open | not decided |" in index
-    assert "| [0.9, 1.1] | NO | fails |" in index
+    assert "| [0.9, 1.1] | agrees with the paper |" in index
+    assert "| [0.9, 1.1] | undecided |" in index
+    assert "| [0.9, 1.1] | contradicts the paper |" in index
+
+
+def test_what_contradicts_the_paper_is_not_counted_as_what_agrees(
+    decay: rc.Experiment[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gain = rc.above("gain", "above 0", rc.exact(0.5))
+    checks = [
+        gain,
+        rc.our_own(gain),
+        rc.our_own(gain, paper="below 0"),
+        rc.our_own(rc.below("loss", "below 0", rc.exact(0.5), 0.0), paper="above 0"),
+        rc.our_own(rc.above("open", "above 0", rc.Interval(0.5, -1.0, 1.0)), paper="below 0"),
+    ]
+    assert [check.outcome for check in checks] == [
+        "agrees with the paper",
+        "our own prediction",
+        "contradicts the paper",
+        "our own prediction fails",
+        "undecided",
+    ]
+    assert [check.ok for check in checks] == [True, True, True, False, None]
+    outcome = Outcome(decay, decay.profiles["quick"], rc.Analysis([], checks))
+    experiments.show_summary(tmp_path, [outcome], {}, in_full=True)
+    text = capsys.readouterr().out
+    assert "above 0 (the paper: below 0)" in " ".join(text.split())
+    lines = text[text.index("Checks of figures and rates") :].splitlines()
+    assert [line.split() for line in lines if line.strip().startswith("toy ")] == [
+        ["toy", "1", "1", "1", "1", "1", "1"]
+    ]
+    with pytest.raises(InputError, match="`paper` of check `gain` must come with `ours`"):
+        dataclasses.replace(gain, paper="below 0")
+
+
+def test_a_summary_is_a_screen_however_much_fails(
+    decay: rc.Experiment[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checks = [rc.below(f"check {k}", "below 1", rc.exact(2.0)) for k in range(500)]
+    outcome = Outcome(decay, decay.profiles["quick"], rc.Analysis([], checks))
+    experiments.show_summary(tmp_path, [outcome] * 40, {})
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) <= 24
+    assert "Fails: 19988 more\n" in text
 
 
 def test_list_shows_what_is_stored(ratecheck: Call, tmp_path: Path) -> None:

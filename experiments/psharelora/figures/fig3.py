@@ -76,10 +76,14 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     checks = [
         rc.mean_above("left factor common: up − down", "above 0", up["left"], zero),
         count("left factor common: up above down", most, gains["left"]),
-        rc.mean_above(
-            "right factor common: down − up", "above 0 (the paper: below)", -up["right"], zero
+        rc.our_own(
+            rc.mean_above("right factor common: down − up", "above 0", -up["right"], zero),
+            paper="below 0",
         ),
-        count("right factor common: down above up", most, -gains["right"]),
+        rc.our_own(
+            count("right factor common: down above up", most, -gains["right"]),
+            paper="no labeler",
+        ),
         rc.mean_above("up − down, left − neither", "above 0", up["left"], up["neither"]),
         rc.mean_above("up − down, neither − right", "above 0", up["neither"], up["right"]),
     ]
