@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 #: What the extras install, by the names under which it is imported.
 OPTIONAL = [
-    *("cvxpy", "flwr", "itables", "jax", "jinja2", "latex2mathml", "peft", "quadprog"),
+    *("cvxpy", "flwr", "jax", "jinja2", "latex2mathml", "peft", "quadprog"),
     *("safetensors", "sklearn", "tensorboard", "threadpoolctl", "torch", "torchjd", "transformers"),
 ]
 
@@ -154,8 +154,8 @@ def test_an_audit_and_a_plain_experiment_need_no_extra(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "extra", "missing"),
     [
-        (["report"], "page", "itables, jinja2, latex2mathml"),
-        (["reproduce"], "page", "itables, jinja2, latex2mathml"),
+        (["report"], "page", "jinja2, latex2mathml"),
+        (["reproduce"], "page", "jinja2, latex2mathml"),
         (["run", "affpcl/fig2", "--threads", "1"], "images", "threadpoolctl"),
     ],
 )

@@ -32,8 +32,8 @@ class Gap:
 class Stored:
     """The content of a results folder: ``records`` are verdicts with their statements' texts.
 
-    A record has also ``replay``, the command that evaluates its counterexample again, and
-    ``current``, whether it was found with the current code.
+    A record has also ``instance``, the file with its counterexample or None, ``replay``, the
+    command that evaluates it again, and ``current``, whether it was found with the current code.
     """
 
     outcomes: Sequence[Outcome]
@@ -120,7 +120,8 @@ def _verdicts(
         replay = records.counterexamples / f"{record['id']}.json"
         has_one = record["counterexample"] is not None and replay.exists()
         command = shlex.join(["ratecheck", "audit", "--replay", str(replay)]) if has_one else ""
-        told.append({**record, "current": is_current, "replay": command})
+        instance = replay if has_one else None
+        told.append({**record, "current": is_current, "replay": command, "instance": instance})
     return told, unknown
 
 

@@ -1,0 +1,205 @@
+"""What the page says of each paper: what holds, what does not, why, and its figures."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ratecheck._claims.families import CATEGORIES, IN_WORDS, Record, by_outcome, category, roles
+from ratecheck._claims.paper import Paper
+from ratecheck._discover.papers import installed
+from ratecheck._experiment.model import Check
+from ratecheck._report.experiments import by_outcome as by_outcome_of_checks, predicted, verdict
+from ratecheck._report.maths import mathml
+from ratecheck._report.notation import lines, short
+from ratecheck._report.pictures import inline
+from ratecheck._report.words import in_words
+from ratecheck._run.job import Outcome
+from ratecheck._verdicts.verdict import Verdict
+
+#: Of a longer counterexample the page has a link to its file.
+_SHOWN = 400
+#: What is printed in full; the rest of what is not true is folded.
+_OPEN = CATEGORIES["statement"]
+_HOLDS = ("holds", "consistent", "faster than stated")
+
+#: What a template shows: plain values, and texts of which some are markup.
+Shown = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the page lies, for links to the files beside it."""
+
+    folder: Path
+
+    def link(self, path: Path) -> str:
+        """The address of a file, relative to the page."""
+        return quote(Path(os.path.relpath(path, self.folder)).as_posix())
+
+
+def chapters(records: Sequence[Record], outcomes: Sequence[Outcome], place: Place) -> list[Shown]:
+    """A chapter for every paper that has claims or experiments, in the order in which they come."""
+    names = [_paper(record) for record in records] + [o.experiment.paper for o in outcomes]
+    return [
+        _chapter(
+            name,
+            [record for record in records if _paper(record) == name],
+            [outcome for outcome in outcomes if outcome.experiment.paper == name],
+            place,
+        )
+        for name in dict.fromkeys(names)
+    ]
+
+
+def _paper(record: Record) -> str:
+    return str(record["id"].partition(".")[0])
+
+
+def _chapter(
+    name: str, records: Sequence[Record], outcomes: Sequence[Outcome], place: Place
+) -> Shown:
+    title, citation = _title(name, records)
+    checks = [check for outcome in outcomes for check in outcome.analysis.checks]
+    return {
+        "id": f"paper-{name}",
+        "title": title,
+        "citation": citation,
+        "statements": in_words(by_outcome(records)),
+        "checks": counted(checks),
+        "experiments": len(outcomes),
+        "main": [_stated(r) for r in records if r["main"] and r["verdict"] in _HOLDS],
+        "holds": _holding(records, title),
+        "broken": _broken(records, place),
+        "figures": [_figure(outcome, place) for outcome in outcomes],
+    }
+
+
+def _title(name: str, records: Sequence[Record]) -> tuple[str, str]:
+    """The paper's name and citation; those of a user's file are what its sources begin with."""
+    if name in installed():
+        try:
+            paper = importlib.import_module(f"{installed()[name]}.paper").PAPER
+        except (ImportError, AttributeError):
+            paper = None  # a paper of experiments alone has none
+        if isinstance(paper, Paper):
+            return paper.name, paper.citation
+    sources = [record["source"].partition(",")[0] for record in records]
+    return (sources[0] if sources else name), ""
+
+
+def counted(checks: Sequence[Check]) -> str:
+    """How the checks came out, in words: "3 agree with the paper, 1 undecided"."""
+    plural = {"agrees with the paper": "agree with the paper"}
+    plural |= {"contradicts the paper": "contradict the paper"}
+    plural |= {"our own prediction": "our own predictions"}
+    plural |= {"our own prediction fails": "of our own predictions fail"}
+    found = by_outcome_of_checks(checks)
+    return ", ".join(f"{n} {plural.get(o, o) if n > 1 else o}" for o, n in found.items() if n)
+
+
+def _holding(records: Sequence[Record], title: str) -> list[tuple[str, list[Shown]]]:
+    """What holds of what the paper states, by section, each with its place in the paper."""
+    role = roles(records)
+    sections: dict[str, list[Shown]] = {}
+    for record in records:
+        if record["verdict"] in _HOLDS and record["id"] not in role:
+            where = record["source"].removeprefix(title).lstrip(", ")
+            section = record["section"].removeprefix(title).lstrip(", ")
+            shown = {"id": record["id"], "where": where or record["id"]}
+            sections.setdefault(section, []).append(shown)
+    return list(sections.items())
+
+
+def _broken(records: Sequence[Record], place: Place) -> list[Shown]:
+    """What is not true as it stands, by category; all but what is false as printed is folded."""
+    by_id = {record["id"]: record for record in records}
+    role = roles(records)
+    groups: dict[str, list[Shown]] = {name: [] for name in CATEGORIES.values()}
+    for record in records:
+        if record["verdict"] != "violated" and not category(record):
+            continue
+        better = by_id.get(record["corrected"] or "")
+        groups[category(record)].append(
+            {
+                **_stated(record),
+                "mark": role.get(record["id"], ""),
+                **_counterexample(record, place),
+                "correction": better and _stated(better),
+            }
+        )
+    return [
+        {"name": name, "open": name == _OPEN, "claims": group}
+        for name, group in groups.items()
+        if group
+    ]
+
+
+def _counterexample(record: Record, place: Place) -> Shown:
+    """The counterexample, or where its file is if it is long."""
+    text = "\n".join(lines(record["counterexample"]))
+    path = record.get("instance")
+    if len(text) <= _SHOWN or not path:
+        return {"counterexample": text, "file": ""}
+    return {"counterexample": "", "file": place.link(Path(path))}
+
+
+def _stated(record: Record) -> Shown:
+    """A record with its statement as MathML and its ratio in four digits."""
+    numbers = {"ratio": short(record["ratio"]), "stated": IN_WORDS[record["relation"]]}
+    label = Verdict.of_known(record).label
+    return {**record, **numbers, "label": label, "math": mathml(record["latex"])}
+
+
+def _figure(outcome: Outcome, place: Place) -> Shown:
+    experiment, checks = outcome.experiment, outcome.analysis.checks
+    pictures: Mapping[str, Path] = {path.suffix: path for path in outcome.figures}
+    named = [check for check in checks if check.outcome.startswith(("contradicts", "our own"))]
+    return {
+        "id": experiment.id,
+        "title": experiment.title,
+        "source": experiment.source,
+        "image": inline(pictures[".png"]) if ".png" in pictures else "",
+        "file": place.link(pictures[".svg"]) if ".svg" in pictures else "",
+        "problem": outcome.problem,
+        "notes": outcome.notes,
+        "counted": counted(checks),
+        "contradictions": [
+            f"{check.name}: {short(check.measured)}; predicted {predicted(check)}"
+            for check in named
+            if check.outcome != "our own prediction"
+        ],
+    }
+
+
+def rows_of_checks(outcomes: Sequence[Outcome]) -> list[Shown]:
+    """Every check of every experiment, as the table of the page has it."""
+    return [
+        {
+            "experiment": outcome.experiment.id,
+            "name": check.name,
+            "predicted": predicted(check),
+            "measured": short(check.measured),
+            "interval": interval(check.lo, check.hi),
+            "outcome": check.outcome,
+            "verdict": verdict(check),
+        }
+        for outcome in outcomes
+        for check in outcome.analysis.checks
+    ]
+
+
+def interval(lo: float | None, hi: float | None) -> str:
+    """Both ends of an interval in four digits.
+
+    >>> interval(0.5, 2 / 3), interval(1, 1), interval(None, None)
+    ('0.5 to 0.6667', 'exact', '')
+    """
+    if lo is None or hi is None:
+        return ""
+    return "exact" if lo == hi else f"{short(lo)} to {short(hi)}"

@@ -1,0 +1,67 @@
+"""The page of all results with the verdicts that the papers keep: its size, links and formulas."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ratecheck._discover.catalogue import find_claims
+from ratecheck._report import page as pages
+from ratecheck._report.kept import known_in, of_known
+from ratecheck._report.stored import Stored
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    """The page of all claims; no experiment is stored."""
+    known = {
+        name: claim
+        for folder in sorted((ROOT / "experiments").glob("*/results"))
+        for name, claim in known_in(folder).items()
+    }
+    told = [
+        {
+            **of_known(item, known[item.id]).to_record(),
+            "current": True,
+            "replay": "again",
+            "instance": None,
+        }
+        for item in find_claims(())
+        if item.id in known
+    ]
+    assert len(told) > 600
+    return pages.page(Stored([], told, []), Path())
+
+
+def test_it_is_small(page: str) -> None:
+    assert len(page.encode()) < 1_300_000
+    assert len(re.findall(r"<[a-z]", page)) < 45_000
+
+
+def test_its_formulas_have_no_raw_latex(page: str) -> None:
+    assert page.count("<math") > 300
+    text = re.sub(r"<pre>.*?</pre>", "", page[: page.index("<script>")], flags=re.DOTALL)
+    assert not re.findall(r"\\[A-Za-z]+", text)
+
+
+def test_every_link_within_it_has_a_target(page: str) -> None:
+    targets = re.findall(r' id="([^"]+)"', page)
+    assert len(targets) == len(set(targets)) > 900
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(targets)
+
+
+def test_papers_come_before_the_tables(page: str) -> None:
+    papers = ("affpcl", "firm", "fslora", "ood", "psl")
+    places = [page.index(f'id="paper-{name}"') for name in papers]
+    assert max(places) < page.index('<section id="claims"')
+    for name in papers:
+        start = page.index(f'id="paper-{name}"')
+        chapter = page[start : page.index("</section>", start)]
+        order = [chapter.index(title) for title in ("What holds", "False as printed")]
+        assert order == sorted(order)
+        assert "Where it breaks" in chapter
+        assert "Corrected" in chapter
