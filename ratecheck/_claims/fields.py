@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linsys import InputError
 from linsys.linalg import is_precise, norm, operator_norm
 
 Numbers = NDArray[Any]
@@ -37,6 +38,11 @@ class Field:
 
     #: Coordinates beside one for every element: they shape the whole array.
     controls = 1
+
+    def __post_init__(self) -> None:
+        for axis in self.axes:
+            if not isinstance(axis, str) and axis < 1:
+                raise InputError(f"axes must be names or lengths of at least 1; found {axis}")
 
     def shape(self, sizes: dict[str, int]) -> tuple[int, ...]:
         """The array's shape under these sizes."""

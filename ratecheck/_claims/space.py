@@ -222,10 +222,11 @@ class Space:
     def _evaluate_predicate(self, name: str, predicate: Predicate, views: Any) -> NDArray[np.bool_]:
         what = f"the predicate {name!r}"
         if self.batched:
-            answer = np.atleast_1d(np.asarray(call(what, predicate, views), dtype=bool))
-            return np.asarray(answer.reshape(len(answer), -1).all(axis=1))
-        answers = [call(what, predicate, one, index=k) for k, one in enumerate(views)]
-        return np.array([bool(np.all(answer)) for answer in answers], dtype=bool)
+            answers = np.atleast_1d(np.asarray(call(what, predicate, views)))
+            return _all_true(what, answers.reshape(len(answers), -1))
+        singles = [call(what, predicate, one, index=k) for k, one in enumerate(views)]
+        kept = [_all_true(what, np.reshape(one, (1, -1)), k) for k, one in enumerate(singles)]
+        return np.concatenate([np.empty(0, dtype=bool), *kept])
 
     def _checks(self, fields: Fields, views: Any) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         for name, domain in self.fields.items():
@@ -252,6 +253,17 @@ def _all_precise(values: Numbers) -> Numbers:
         if not isinstance(result[place], number):
             result[place] = precise([result[place]])[0]
     return result
+
+
+def _all_true(what: str, answers: NDArray[Any], first: int = 0) -> NDArray[np.bool_]:
+    """Of which instances a predicate's answers, (B, entries), are all true, shape (B,).
+
+    NaN, which Python takes for true, is a fault; ``first`` is the number of the first instance.
+    """
+    unknown = (answers != answers).any(axis=1)  # NaN alone differs from itself, in every precision
+    if unknown.any():
+        raise Fault(f"{what} must be true or false; found NaN", first + int(np.argmax(unknown)))
+    return np.asarray(answers.astype(bool).all(axis=1))
 
 
 def _count(fields: Fields) -> int:

@@ -115,6 +115,13 @@ def test_sizes_must_fit_the_axes() -> None:
         rc.Space(fields={"p": rc.simplex("k")}, sizes={"k": (3, 2)})
 
 
+def test_an_axis_has_at_least_one_entry() -> None:
+    for make in (rc.reals, rc.interval, rc.simplex, rc.ball, rc.sphere, rc.positive):
+        assert make(1).axes == (1,)
+        with pytest.raises(InputError, match="names or lengths of at least 1; found 0"):
+            make(2, 0)
+
+
 def test_a_meaning_must_be_of_a_field() -> None:
     fields, sizes = {"p": rc.simplex("k")}, {"k": (1, 2)}
     told = assumptions(rc.Space(fields=fields, sizes=sizes, meaning={"p": "chances of heads"}))
@@ -148,3 +155,21 @@ def test_what_a_repair_does_is_told_of_its_function(function: Any, told: str) ->
     for repair in (function, partial(function, times=2), partial(partial(function), times=2)):
         space = rc.Space(fields={"x": rc.interval()}, repair=repair)
         assert assumptions(space)[-1] == f"then: {told}"
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("part", ["given", "assumes"])
+def test_a_predicate_that_is_not_a_number_is_an_error(part: str, batched: bool) -> None:
+    def measure(s: Any) -> tuple[Any, Any]:
+        return s.x, s.x + 1
+
+    def judged(predicate: Any) -> rc.Verdict:
+        options: dict[str, Any] = {part: {"odd": predicate}}
+        space = rc.Space(fields={"x": rc.interval()}, batched=batched, **options)
+        claim = rc.Claim(id="my.a", source="", text="", kind="upper", space=space, measure=measure)
+        return rc.judge(claim)
+
+    verdict = judged(lambda s: s.x * np.nan)
+    assert verdict.verdict == "error"
+    assert verdict.reason == "the predicate 'odd' must be true or false; found NaN"
+    assert judged(lambda s: s.x <= 1).verdict == "holds"
