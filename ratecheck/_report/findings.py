@@ -20,7 +20,8 @@ from ratecheck._claims.families import (
     sharper,
 )
 from ratecheck._report.markdown import plain, sentence, table
-from ratecheck._report.notation import lines
+from ratecheck._report.notation import lines, ratio
+from ratecheck._report.words import LEGEND
 from ratecheck._verdicts.verdict import Verdict
 
 #: A bound counts as attained where the ratio is one up to this: searches end near, not at, a limit.
@@ -46,6 +47,7 @@ def findings(records: Sequence[Record], replay: Mapping[str, str]) -> str:
         "that are fitted, with an interval. The ratio is that of the tightest instance: the "
         "measured side over the bound, for a lower bound the other way round. Vectors are in round "
         "brackets, matrices row by row in square ones, one entry for each agent or state.",
+        LEGEND,
         *_came_out(records),
         *_surprises(records),
         *_false(records, replay),
@@ -281,8 +283,8 @@ def _measured(record: Record) -> list[str]:
         return [f"The exponent is {measured}; stated: {stated}.{sentence(record['reason'])}"]
     if not measured:
         return [sentence(record["reason"]).strip()] if record["reason"] else []
-    ratio = record["ratio"]
-    factor = f", {ratio:.4g} times the bound" if ratio and record["relation"] == "<=" else ""
+    times = record["ratio"] if record["relation"] == "<=" else None
+    factor = f", {ratio(times)} times the bound" if times else ""
     return [f"There the measured side is {measured}{factor}; stated: {stated}.{_generic(record)}"]
 
 
@@ -296,7 +298,9 @@ def _generic(record: Record) -> str:
     else:
         said = f" Of its neighbours within 1 %, {seen['near']:.0%} violate it as well"
         said += f", within 10 % {seen['far']:.0%}."
-    return said if seen["credible"] else f"{said} Its numbers are at the edge of what it is about."
+    if not seen["credible"]:
+        said += " Its numbers are at the edge of what it is about."
+    return said if seen["clear"] else f"{said} It misses the bound by less than 5 %."
 
 
 def _sides(record: Record) -> tuple[str, str]:
@@ -327,7 +331,7 @@ def _tight(record: Record) -> str:
 
 def _ratio(value: float) -> str:
     """Four digits; one only where it is attained."""
-    return "1" if _attained(value) else f"{min(value, 0.9999) if value < 1 else value:.4g}"
+    return "1" if _attained(value) else ratio(min(value, 0.9999) if value < 1 else value)
 
 
 def _attained(ratio: float) -> bool:

@@ -16,6 +16,7 @@ from ratecheck._claims.families import by_outcome
 from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
+from ratecheck._report import notation
 from ratecheck._report.describe import file_of
 from ratecheck._report.kept import latest, replay_path
 from ratecheck._report.terminal import console, say, tabulate
@@ -228,7 +229,7 @@ def ratio(result: Result) -> str:
         return f"{verdict.measured} ({verdict.bound})"
     if verdict.ratio is None:
         return "-"
-    short = f"{verdict.ratio:.6g}"
+    short = notation.ratio(verdict.ratio, 6)
     # what exceeds a bound must not look as if it attained it
     return f"{verdict.ratio:.12g}" if short == "1" and verdict.verdict == "violated" else short
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ratecheck._verdicts.verdict import DOUBTS
+
 _PLURAL = {
     "holds": "hold",
     "misprint": "misprints",
@@ -12,6 +14,14 @@ _PLURAL = {
     "assumption that nothing meets": "assumptions that nothing meets",
     "error": "errors",
 }
+
+
+#: What the words behind "violated" mean.
+LEGEND = (
+    "Behind a verdict stands what can be said against its counterexample, the gravest only: "
+    + "; ".join(f"*{doubt}*, {meaning}" for doubt, meaning in DOUBTS.items())
+    + "."
+)
 
 
 def in_words(counts: Mapping[str, int]) -> str:

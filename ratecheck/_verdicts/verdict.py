@@ -37,6 +37,14 @@ VERSION = 1
 LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
 #: A bound so many times a trivial one, on every instance, says nothing that was not known.
 UNREACHABLE = 10.0
+#: What can be said against a counterexample, the gravest first, and what it means.
+DOUBTS = {
+    "degenerate": "none of its neighbours within 1 % violates the statement",
+    "at the edge": "it has numbers at the edge of what the statement is about",
+    "narrowly": "it misses the bound by less than 5 %",
+}
+#: What its witness says where there is no such doubt.
+_SIGNS = {"degenerate": "near", "at the edge": "credible", "narrowly": "clear"}
 #: Instances that may be tried for the tightest one.
 _CONFIRMED = 12
 #: Two sides up to this are rounding in high precision.
@@ -88,12 +96,9 @@ class Verdict:
 
     @property
     def label(self) -> str:
-        """The verdict, with what can be said against a counterexample."""
-        if self.witness and not self.witness["near"]:
-            return f"{self.verdict}, degenerate"
-        if self.witness and not self.witness["credible"]:
-            return f"{self.verdict}, at the edge"
-        return self.verdict
+        """The verdict, with the first of :data:`DOUBTS` about its counterexample."""
+        doubts = [doubt for doubt in DOUBTS if self.witness and not self.witness[_SIGNS[doubt]]]
+        return ", ".join([self.verdict, *doubts[:1]])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON: floats survive exactly, numbers that are not finite become None."""

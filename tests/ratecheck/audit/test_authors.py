@@ -21,7 +21,7 @@ LEMMA: dict[str, Any] = {
     "measured": "2.5000000000000000000000",
     "bound": "1.23456789",
     "ratio": 2.025,
-    "witness": {"near": 0.954, "far": 0.5, "credible": True},
+    "witness": {"near": 0.954, "far": 0.5, "credible": True, "clear": True},
     "details": {"family": [{"measured": "1.0", "bound": "0.25"}]},
 }
 

@@ -142,18 +142,31 @@ def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
 @pytest.mark.parametrize(
     ("witness", "label", "said"),
     [
-        ({"near": 0.75, "far": 0.5, "credible": True}, "", "within 1 %, 75% violate it as well"),
-        ({"near": 0.0, "far": 0.0, "credible": True}, ", degenerate", "*Degenerate*: none of its"),
-        ({"near": 1.0, "far": 1.0, "credible": False}, ", at the edge", "Its numbers are at the"),
+        ((0.75, True, True), "", "within 1 %, 75% violate it as well"),
+        ((0.0, True, True), ", degenerate", "*Degenerate*: none of its"),
+        ((1.0, False, True), ", at the edge", "Its numbers are at the edge"),
+        ((1.0, True, False), ", narrowly", "It misses the bound by less than 5 %"),
+        # only the gravest doubt is a label, but all are told
+        ((0.0, False, False), ", degenerate", "It misses the bound by less than 5 %"),
+        ((0.1, False, False), ", at the edge", "It misses the bound by less than 5 %"),
     ],
 )
 def test_it_is_said_how_generic_a_counterexample_is(
-    witness: dict[str, Any], label: str, said: str
+    witness: tuple[float, bool, bool], label: str, said: str
 ) -> None:
-    page = findings([false("a", witness=witness), false("b")], {})
+    signs = dict(zip(("near", "credible", "clear"), witness, strict=True), far=0.5)
+    page = findings([false("a", witness=signs), false("b")], {})
+    assert "*degenerate*, none of its neighbours" in page
     assert f"| Mine, Lemma a | 0.3{label} | at most 0.2 |" in page
     assert said in chapter(page, f"### 1. Mine, Lemma a (`mine.a`){label}")
     assert said not in chapter(page, "### 2. Mine, Lemma b (`mine.b`)")
+
+
+def test_a_ratio_without_meaning_is_not_written_in_digits() -> None:
+    page = findings([false("a", ratio=1.22e161), false("b", ratio=999_999.0)], {})
+    assert "is 0.3, > 1e6 times the bound; stated: at most 0.2" in page
+    assert "is 0.3, 1e+06 times the bound" in page
+    assert "e+161" not in page
 
 
 def test_what_falls_with_a_false_lemma_is_told() -> None:

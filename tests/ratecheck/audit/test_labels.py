@@ -32,6 +32,11 @@ def edge(x, y):
     "They are not large."
     return x + y, 1.5
 
+@MINE.upper("near", ref="5", on=TWO, **NOTED)
+def near(x, y):
+    "They are below."
+    return x + y, 1.95
+
 @MINE.upper("plain", ref="3", on=rc.Space(fields=TWO, constructed="both are small"), **NOTED)
 def plain(x, y):
     "They are small."
@@ -42,7 +47,11 @@ def true(x, y):
     "They are at most two."
     return x + y, 2
 '''
-LABELS = {"tie": "violated, degenerate", "edge": "violated, at the edge"}
+LABELS = {
+    "tie": "violated, degenerate",
+    "edge": "violated, at the edge",
+    "near": "violated, narrowly",
+}
 CONSTRUCTED = {"tie": "x may be y", "plain": "both are small", "true": "both are small"}
 
 
@@ -53,7 +62,7 @@ def said(ratecheck: Callable[..., Any], tmp_path: Path) -> dict[str, str]:
     source.write_text(PAPER)
     folder.mkdir(parents=True)
     (folder.parent / export.AUTHORS).write_text(
-        "".join(f"{name}: {{{{{name}.verdict}}}}.\n" for name in ("tie", "edge", "plain"))
+        "".join(f"{name}: {{{{{name}.verdict}}}}.\n" for name in ("tie", "edge", "near", "plain"))
     )
     to = ("--out", tmp_path / "out")
     printed = ratecheck("audit", source, "--write", folder, "--threads", 1, *to)
@@ -74,10 +83,11 @@ def test_labels_and_constructions_are_told_everywhere(said: dict[str, str]) -> N
         for label in LABELS.values():
             assert label in said[place], (place, label)
     headings = [line for line in said["findings.md"].splitlines() if line.startswith("### ")]
-    assert headings[:3] == [
+    assert headings[:4] == [
         "### 1. Mine, 1 (`mine.tie`), degenerate",
         "### 2. Mine, 2 (`mine.edge`), at the edge",
-        "### 3. Mine, 3 (`mine.plain`)",
+        "### 3. Mine, 5 (`mine.near`), narrowly",
+        "### 4. Mine, 3 (`mine.plain`)",
     ]
     assert "plain: violated.\n" in said["authors.md"]
     for place in ("show", "verdicts.md", "page"):
