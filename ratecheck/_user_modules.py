@@ -1,11 +1,11 @@
 """A user's modules under names of their own, so that they and ours may be called alike.
 
 A file that a user gives by its path becomes a module of a package that no folder has, such as
-``_user_0123abcd.claims``. What it imports from its folder, or from the current one, belongs to that
-package as well, whether it is imported at the top or later inside a function: ``import
-experiments`` means the user's package there, if there is one, and ours everywhere else; what the
-user's package lacks is looked for in ours. Of two files in one folder that import a module, both
-have the same.
+``_user_0123abcd.claims``. What it imports from its folder, from its project (the folder above it
+that has a pyproject.toml) or from the current folder belongs to that package as well, whether it is
+imported at the top or later inside a function: ``import experiments`` means the user's package
+there, if there is one, and ours everywhere else; what the user's package lacks is looked for in
+ours. Of two files in one folder that import a module, both have the same.
 """
 
 from __future__ import annotations
@@ -127,11 +127,15 @@ class UserModules:
 
 
 def search_folders(folder: Path) -> list[Path]:
-    """Where a user's file in this folder finds modules of the user's, in this order."""
+    """Where a user's file in this folder finds modules of the user's, in this order.
+
+    In the folder, beside the package that it belongs to, in its project and in the current folder.
+    """
     above = folder
     while (above / "__init__.py").is_file() and above != above.parent:
         above = above.parent
-    return list(dict.fromkeys([folder, above, Path.cwd()]))
+    project = [p for p in (above, *above.parents) if (p / "pyproject.toml").is_file()][:1]
+    return list(dict.fromkeys([folder, above, *project, Path.cwd()]))
 
 
 def users_package(name: str, folders: Sequence[Path]) -> Path | None:

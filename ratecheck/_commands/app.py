@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,12 +113,14 @@ def run(
     from ratecheck._commands import runs
     from ratecheck._discover import registry
 
-    references = registry.match(ids)
+    broken: list[str] = []
+    references = registry.match(ids, _collected(broken))
     overrides = tuple(settings or ())
     job = runs.job(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )
     _run(job, references, as_json, alone=references == ids and len(ids) == 1)
+    _exit(not broken)
 
 
 @app.command()
@@ -326,7 +328,8 @@ def rates(
     from ratecheck._discover import registry
     from ratecheck._report import experiments, terminal
 
-    chosen = registry.rates(paper, variables)
+    broken: list[str] = []
+    chosen = registry.rates(paper, variables, _collected(broken))
     job = runs.job(out, profile, threads, seed=seed, figures=False)
     outcomes = [runs.perform(job, experiment.id) for experiment in chosen]
     if as_json:
@@ -334,7 +337,7 @@ def rates(
         print(terminal.dump([{"experiment": name, **check.to_dict()} for name, check in checks]))
     else:
         experiments.show_rates(outcomes, title=f"Rates of {paper}")
-    _exit(all(outcome.ok for outcome in outcomes))
+    _exit(all(outcome.ok for outcome in outcomes) and not broken)
 
 
 @app.command()
@@ -410,15 +413,17 @@ def audit(
     chosen = [name for name, given in modes.items() if given]
     if len(chosen) > 1:
         raise InputError(f"options must be one of {', '.join(modes)}; found {' and '.join(chosen)}")
+    broken: list[str] = []
+    told = _collected(broken)
     if replay is not None:
         _exit(audits.replay(replay, claims or (), as_json))
     elif list_claims or show_claims:
-        audits.list_or_describe(claims or (), out, as_json, in_full=show_claims)
+        audits.list_or_describe(claims or (), out, as_json, in_full=show_claims, broken=told)
     else:
         workers = cores() if threads is None else threads
-        results = audits.judge(claims or (), out, effort, seed, workers, limit, write)
+        results = audits.judge(claims or (), out, effort, seed, workers, limit, write, broken=told)
         audits.show(results, out, as_json)
-        _exit(all(result.ok for result in results))
+        _exit(all(result.ok for result in results) and not broken)
 
 
 @app.command("new")
@@ -434,7 +439,7 @@ def new_(
 
     written = write_project(name, into)
     first = into / name
-    lines = [*map(str, written), "", f"cd {first} && pip install -e . && ratecheck audit {name}"]
+    lines = [*map(str, written), "", f"cd {first} && ratecheck audit {name}"]
     say(console(), [*lines, f"{first / 'README.md'} says what to change."])
 
 
@@ -509,6 +514,17 @@ def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
 def _warn(text: str) -> None:
     """Say what is wrong, in one line, beside the answer."""
     print(f"ratecheck: {text}", file=sys.stderr, flush=True)
+
+
+def _collected(faults: list[str]) -> Callable[[str], None]:
+    """Says what cannot be read, each thing once, and remembers it."""
+
+    def tell(fault: str) -> None:
+        if fault not in faults:
+            faults.append(fault)
+            _warn(fault)
+
+    return tell
 
 
 def _exit(ok: bool) -> None:

@@ -21,7 +21,8 @@ def folder(text: str | Path) -> Path:
 
 
 Ids = Annotated[
-    list[str], typer.Argument(metavar="ID...", help='Ids, patterns ("affpcl/*") or Python files.')
+    list[str],
+    typer.Argument(metavar="ID...", help='Ids, patterns ("affpcl/*"), Python files or folders.'),
 ]
 Profile = Annotated[str, typer.Option(metavar="quick|paper", help="Size of the experiment.")]
 ModelProfile = Annotated[
@@ -124,7 +125,7 @@ Claims = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[ID...]",
-        help='Ids, papers, sections, patterns ("affpcl.d*") or Python files.',
+        help='Ids, papers, sections, patterns ("affpcl.d*"), Python files or folders.',
         show_default="every claim",
     ),
 ]

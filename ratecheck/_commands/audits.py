@@ -28,11 +28,12 @@ def judge(
     workers: int,
     limit: float | None = None,
     write: Path | None = None,
-    broken: Callable[[str], None] | None = None,
+    *,
+    broken: Callable[[str], None],
 ) -> list[Result]:
     """The verdicts of these claims, or of all; written to the folder ``write`` as well.
 
-    ``broken`` is told of every module of the catalogue that cannot be imported, else an error.
+    ``broken`` is told of every module and file that cannot be imported.
     """
     check_name("`effort`", effort, list(EFFORTS))
     Config(seed=seed)  # refuses what is no seed
@@ -73,14 +74,21 @@ def show(
         verdicts.show_results(results, Records(out, writable=False))
 
 
-def sections(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Every section of the catalogue that can be read and how its claims came out last."""
-    return verdicts.sections(find_claims((), broken), Records(out, writable=False))
+def sections(items: Sequence[Item], out: Path) -> list[dict[str, Any]]:
+    """Every section of these claims and how they came out last."""
+    return verdicts.sections(items, Records(out, writable=False))
 
 
-def list_or_describe(references: Sequence[str], out: Path, as_json: bool, *, in_full: bool) -> None:
+def list_or_describe(
+    references: Sequence[str],
+    out: Path,
+    as_json: bool,
+    *,
+    in_full: bool,
+    broken: Callable[[str], None],
+) -> None:
     """List claims, or say all about each; judges nothing."""
-    items = find_claims(references)
+    items = find_claims(references, broken)
     records = Records(out, writable=False)
     if as_json:
         rows = [(verdicts.description if in_full else verdicts.listing)(i, records) for i in items]
@@ -106,4 +114,5 @@ def _correction(item: Item) -> Item | None:
     name = item.entry.corrected
     if name is None:
         return None
-    return find_claims([f"{item.origin}::{name}" if item.origin.endswith(".py") else name])[0]
+    in_file = item.origin.endswith(".py") and not item.listed
+    return find_claims([f"{item.origin}::{name}" if in_file else name])[0]

@@ -2,7 +2,8 @@
 
 To know what is stored the code of every paper is imported and read, which takes seconds. The rows
 are therefore kept in the user's cache, with the names, sizes and times of all files that they were
-made from; where one of these differs they are made anew. Nothing numerical is imported before.
+made from; where one of these differs they are made anew. Nothing numerical is imported before. The
+files of a user's project are read each time.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ratecheck._discover import papers
+from ratecheck._discover.table import find_table
 from ratecheck._report.terminal import console, tabulate
 from ratecheck._report.words import in_words
 
@@ -36,6 +38,12 @@ def rows(out: Path, warn: Callable[[str], None]) -> list[dict[str, Any]]:
         out: folder of results.
         warn: told of every module that cannot be read.
     """
+    found = [*_of_papers(out, warn), *_of_project(out, warn)]
+    return sorted(found, key=lambda row: row["kind"] == "claims")
+
+
+def _of_papers(out: Path, warn: Callable[[str], None]) -> list[dict[str, Any]]:
+    """The rows of the papers that are installed."""
     made_from = _fingerprint(out)
     kept = _cache()
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -49,6 +57,24 @@ def rows(out: Path, warn: Callable[[str], None]) -> list[dict[str, Any]]:
     if made_from and not faults:
         _keep(kept, {"made_from": made_from, "rows": found})
     return found
+
+
+def _of_project(out: Path, warn: Callable[[str], None]) -> list[dict[str, Any]]:
+    """The rows of the user's project, if there is one."""
+    if find_table(warn) is None:
+        return []
+    from ratecheck._commands import audits
+    from ratecheck._discover import catalogue, registry
+    from ratecheck._report import experiments
+    from ratecheck._store.store import Store
+
+    faults: dict[str, None] = {}  # of one file once
+    listed = registry.of_project(faults.setdefault)
+    sections = audits.sections(catalogue.of_project(faults.setdefault), out)
+    for fault in faults:
+        warn(fault)
+    store = Store(out, writable=False)
+    return [*(experiments.listing(experiment, store) for experiment in listed), *sections]
 
 
 def show(found: Sequence[Mapping[str, Any]]) -> None:
@@ -71,14 +97,15 @@ def show(found: Sequence[Mapping[str, Any]]) -> None:
 
 def _read(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
     from ratecheck._commands import audits
-    from ratecheck._discover import registry
+    from ratecheck._discover import catalogue, registry
     from ratecheck._report import experiments
     from ratecheck._store.store import Store
 
     store = Store(out, writable=False)
-    listed = [registry.find_experiment(name) for name in (*registry.names(), *registry.on_models())]
+    listed = [registry.find_experiment(name) for name in registry.of_papers()]
     of_experiments = [experiments.listing(experiment, store) for experiment in listed]
-    return [*of_experiments, *audits.sections(out, broken)]
+    claims = catalogue.of_papers(catalogue.with_claims(), broken)
+    return [*of_experiments, *audits.sections(claims, out)]
 
 
 def _keep(path: Path, content: dict[str, Any]) -> None:

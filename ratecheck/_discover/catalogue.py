@@ -1,7 +1,8 @@
 """Which claims exist: those of every public module in a paper's folder ``claims``, or of a file.
 
 A module is a section of its paper; a claim is any object of it that is one, in the order of the
-file. A user's own Python file is a section as well, with the same engine.
+file. A user's own Python file is a section as well, with the same engine; a file that the user's
+project names is found by its claims' ids, too.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 import fnmatch
 import functools
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from linsys import InputError
 from ratecheck._claims.claim import RELATIONS, Claim, Entry, NotChecked, RateClaim, Statement
-from ratecheck._discover import papers
+from ratecheck._discover import papers, project
+from ratecheck._discover.project import raise_fault
+from ratecheck._discover.table import Broken
 from ratecheck._discover.user_file import load
 from ratecheck._names import check_name
 
@@ -30,11 +35,13 @@ class Item:
         entry: the claim.
         origin: how another process finds it: the name of its module, or the path of its file.
         section: what its module is about, the first line of the docstring.
+        listed: whether the user's project names the file.
     """
 
     entry: Entry
     origin: str
     section: str
+    listed: bool = False
 
     @property
     def id(self) -> str:
@@ -44,6 +51,8 @@ class Item:
     @property
     def place(self) -> str:
         """Its section as a person names it: "paper/module", or the path of the file."""
+        if self.listed:
+            return f"{self.entry.paper}/{Path(self.origin).stem}"
         if self.origin.endswith(".py"):
             return self.origin
         name = self.origin.rpartition(".")[2]
@@ -51,38 +60,76 @@ class Item:
 
 
 def with_claims() -> list[str]:
-    """Every paper with claims, in alphabetical order, without importing any."""
+    """Every installed paper with claims, in alphabetical order, without importing any."""
     return [paper for paper in papers.installed() if _sections(paper)]
 
 
-def catalogue(paper: str | None = None, broken: Callable[[str], None] | None = None) -> list[Item]:
-    """All claims, or those of one paper, in the order of the paper.
+def catalogue(paper: str | None = None, broken: Broken = raise_fault) -> list[Item]:
+    """All claims, those of the user's project last, or those of one paper, in its order.
 
     Args:
         paper: its short name.
-        broken: told in one line of every module that cannot be imported; the others go on. Without
-            it such a module is an error.
+        broken: told in one line of every module and file that cannot be imported; the others go on.
+            Without it that is an error.
 
     Raises:
         InputError: if an id appears twice or is not its paper's, or a corrected one does not exist.
     """
+    if paper is None:
+        return [*of_papers(with_claims(), broken), *of_project(broken)]
+    if paper in papers.installed():
+        return of_papers([paper], broken)
+    return [item for item in of_project(broken) if item.entry.paper == paper]
+
+
+def of_papers(names: Sequence[str], broken: Broken = raise_fault) -> list[Item]:
+    """All claims of installed papers; see :func:`catalogue`."""
     claims: list[Item] = []
-    whole = True
-    for name in with_claims() if paper is None else [paper]:
+    faults = _Faults(broken)
+    for name in names:
         items = []
         for origin in _sections(name):
             try:
                 items += section(origin)
             except InputError as error:
-                if broken is None:
-                    raise
-                broken(str(error))
-                whole = False
+                faults(str(error))
         for item in items:
             if item.entry.paper != name:
                 raise InputError(f"`id` in {item.origin} must start with {name}.; found {item.id}")
         claims += items
-    return _checked(claims) if whole else _distinct(claims)  # corrections may be in what is missing
+    # corrections may be in what is missing
+    return _distinct(claims) if faults.said else _checked(claims)
+
+
+def of_project(broken: Broken = raise_fault) -> list[Item]:
+    """All claims in the files of the user's project; see :func:`catalogue`."""
+    claims: list[Item] = []
+    faults = _Faults(broken)
+    for path, _ in project.modules(faults):
+        items = [replace(item, listed=True) for item in section(str(path))]
+        try:
+            for item in items:
+                papers.check_free(item.entry.paper, f"claim {item.id} in {path}")
+            claims = _distinct([*claims, *items])
+        except InputError as error:
+            faults(str(error))
+    try:
+        return claims if faults.said else _checked(claims)
+    except InputError as error:
+        faults(str(error))
+        return claims
+
+
+class _Faults:
+    """Hands on what cannot be read, and knows whether there was anything."""
+
+    def __init__(self, broken: Broken) -> None:
+        self.said = False
+        self._broken = broken
+
+    def __call__(self, text: str) -> None:
+        self.said = True
+        self._broken(text)
 
 
 def section(origin: str) -> list[Item]:
@@ -139,15 +186,20 @@ def families(entry: Entry, known: Mapping[str, Entry]) -> dict[str, Sequence[Any
 def families_of(items: Sequence[Item]) -> dict[str, dict[str, Sequence[Any]]]:
     """The :func:`families` of every claim, by its id; what stands beside them is read once."""
 
+    own = {item.id: item.entry for item in items if item.origin.endswith(".py")}
+
     @functools.cache
     def beside(origin: str, paper: str) -> dict[str, Entry]:
-        others = of_file(origin) if origin else catalogue(paper)
-        return {other.id: other.entry for other in others}
+        others = section(origin) if origin else catalogue(paper, broken=lambda fault: None)
+        return own | {other.id: other.entry for other in others}
 
     return {
         item.id: families(
             item.entry,
-            beside(item.origin if item.origin.endswith(".py") else "", item.entry.paper)
+            beside(
+                item.origin if item.origin.endswith(".py") and not item.listed else "",
+                item.entry.paper,
+            )
             if item.entry.uses
             else {},
         )
@@ -155,20 +207,25 @@ def families_of(items: Sequence[Item]) -> dict[str, dict[str, Sequence[Any]]]:
     }
 
 
-def find_claims(
-    references: Sequence[str], broken: Callable[[str], None] | None = None
-) -> list[Item]:
-    """The claims that references name, each once; without any, all claims that can be imported.
+def find_claims(references: Sequence[str], broken: Broken | None = None) -> list[Item]:
+    """The claims that references name, each once; without any, all claims.
 
     A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
-    ("affpcl.d1*"), a Python file, or one claim or pattern of a file ("mine.py::mine.mass"). The
-    second half of an id will do where a single paper has a claim of that name ("d2_Phi").
+    ("affpcl.d1*"), a Python file, one claim or pattern of a file ("mine.py::mine.mass"), or a
+    folder of files. The second half of an id will do where a single paper has a claim of that name
+    ("d2_Phi"). Ids of the project whose pyproject.toml is here or above are known as well.
+
+    Args:
+        references: what is looked for.
+        broken: told in one line of every module and file that cannot be imported, where that is to
+            be no error.
 
     Example::
 
         for item in rc.find_claims(["affpcl.d1*"]):
             print(item.id, item.entry.text)
     """
+    broken = broken or raise_fault
     if not references:
         return catalogue(broken=broken)
     chosen: list[Item] = []
@@ -177,8 +234,12 @@ def find_claims(
         if path.endswith(".py"):
             items = of_file(path)
             chosen += _matching(inside, items) if inside else items
+        elif project.is_folder(reference):
+            chosen += of_folder(Path(reference), broken)
         else:
-            chosen += _matching(reference, catalogue())
+            paper = re.split(r"[./]", reference)[0]
+            known = paper if paper in papers.installed() else None
+            chosen += _matching(reference, catalogue(known, broken))
     return _distinct(chosen)
 
 
@@ -188,6 +249,20 @@ def of_file(path: str) -> list[Item]:
     if not items:
         raise InputError(f"claims file must define claims at its top level; found none in {path}")
     return items
+
+
+def of_folder(folder: Path, broken: Broken = raise_fault) -> list[Item]:
+    """The claims of the files in a user's folder, at least one."""
+    items: list[Item] = []
+    faults = _Faults(broken)
+    for path in project.files_of(folder):
+        try:
+            items += section(str(path))
+        except InputError as error:
+            faults(str(error))
+    if not items:
+        raise InputError(f"folder must hold files with claims; found none in {folder}")
+    return _distinct(items) if faults.said else _checked(items)
 
 
 def _matching(name: str, items: Sequence[Item]) -> list[Item]:
@@ -211,16 +286,23 @@ def _matching(name: str, items: Sequence[Item]) -> list[Item]:
 
 
 def _distinct(items: Sequence[Item]) -> list[Item]:
-    """Every claim once; two claims of one id are refused."""
+    """Every claim once, also where it is imported elsewhere; two claims of one id are refused."""
     by_id: dict[str, Item] = {}
     for item in items:
         other = by_id.setdefault(item.id, item)
-        if other.entry is not item.entry:
+        if other.entry is not item.entry and _place(other.entry) != _place(item.entry):
             raise InputError(
                 f"ids of claims must be distinct; found {item.id} in {other.origin} "
                 f"and in {item.origin}"
             )
     return list(by_id.values())
+
+
+def _place(entry: Entry) -> object:
+    """The place of a claim's function in its file; the claim itself where it has none."""
+    function: Any = getattr(entry, "function", None) or getattr(entry, "regimes", None)
+    code = getattr(inspect.unwrap(function), "__code__", None) if function else None
+    return entry if code is None else (code.co_filename, code.co_firstlineno)
 
 
 def _checked(items: Sequence[Item]) -> list[Item]:
@@ -243,7 +325,5 @@ def _checked(items: Sequence[Item]) -> list[Item]:
 def _sections(paper: str) -> list[str]:
     """The modules of a paper: its sections, its appendices, then the rest."""
     modules = papers.modules(papers.installed()[paper], "claims")
-    order = sorted(
-        modules, key=lambda n: (not n.startswith("section"), not n.startswith("appendix"), n)
-    )
+    order = sorted(modules, key=lambda name: project.in_order(Path(name)))
     return [modules[name] for name in order]

@@ -57,6 +57,24 @@ def check_found(reference: str) -> None:
     )
 
 
+def check_free(name: str, what: str) -> None:
+    """Refuse a user's ids that begin with the short name of an installed paper.
+
+    Args:
+        name: what the id begins with.
+        what: the claim or the experiment, and where it is.
+
+    Raises:
+        InputError: there is such a paper.
+    """
+    if name in installed():
+        from linsys import InputError  # as above
+
+        raise InputError(
+            f"{what} must have an id that no installed paper has; found that of {installed()[name]}"
+        )
+
+
 def _folders(spec: ModuleSpec) -> set[str]:
     """Where the modules of a package are looked for."""
     return {os.path.realpath(folder) for folder in spec.submodule_search_locations or ()}

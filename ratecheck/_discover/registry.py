@@ -2,7 +2,8 @@
 
 Ids come from the file system alone; a module is imported when its experiment is asked for, so that
 the command line starts at once. A path to a Python file is an experiment too: the user's own, with
-the same engine.
+the same engine. Files that the user's project names are read to know their ids, by whoever asks for
+all of them or for one that no installed paper has.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from linsys import InputError
-from ratecheck._discover import papers
+from ratecheck._discover import papers, project
+from ratecheck._discover.table import Broken
 from ratecheck._discover.user_file import load
 from ratecheck._experiment.model import Experiment
 from ratecheck._names import check_name
@@ -24,14 +26,13 @@ from ratecheck._names import check_name
 BRIDGE = "bridge"
 
 
-def names() -> list[str]:
-    """Every id of a synthetic experiment in alphabetical order, without importing anything."""
-    return sorted(_synthetic())
+def names(broken: Broken = lambda fault: None) -> list[str]:
+    """Every id of a synthetic experiment in alphabetical order.
 
-
-def with_experiments() -> list[str]:
-    """Every paper with at least one experiment."""
-    return sorted({name.partition("/")[0] for name in names()})
+    Without a project nothing is imported. ``broken`` is told in one line of every file of the
+    project that cannot be imported.
+    """
+    return sorted({*_synthetic(), *(name for name in _own(broken) if not _is_on_model(name))})
 
 
 def benchmarks() -> dict[str, str]:
@@ -42,7 +43,17 @@ def benchmarks() -> dict[str, str]:
 
 def on_models() -> list[str]:
     """Every id of an experiment on language models."""
-    return sorted(_on_models())
+    return sorted({*_on_models(), *filter(_is_on_model, _own(lambda fault: None))})
+
+
+def of_papers() -> list[str]:
+    """Every id of an experiment of an installed paper, those on language models last."""
+    return [*sorted(_synthetic()), *sorted(_on_models())]
+
+
+def of_project(broken: Broken) -> list[Experiment[Any]]:
+    """Every experiment in the files of the user's project."""
+    return list(_own(broken).values())
 
 
 def _synthetic() -> dict[str, str]:
@@ -69,6 +80,34 @@ def _on_models() -> dict[str, str]:
     return modules
 
 
+def _own(broken: Broken) -> dict[str, Experiment[Any]]:
+    """The experiments of the user's project by their ids."""
+    taken = {**_on_models(), **_synthetic()}
+    found: dict[str, Experiment[Any]] = {}
+    places: dict[str, Path] = {}
+    for path, module in project.modules(broken):
+        experiment = getattr(module, "EXPERIMENT", None)
+        if not isinstance(experiment, Experiment):
+            continue
+        name = experiment.id
+        try:
+            papers.check_free(name.partition("/")[0], f"experiment {name} in {path}")
+            if name in taken or name in found:
+                raise InputError(
+                    f"ids of experiments must be distinct; found {name} in {path} and in "
+                    f"{taken.get(name) or places[name]}"
+                )
+        except InputError as error:
+            broken(str(error))
+            continue
+        found[name], places[name] = experiment, path
+    return found
+
+
+def _is_on_model(name: str) -> bool:
+    return name.startswith(f"{BRIDGE}/")
+
+
 def find_experiment(reference: str) -> Experiment[Any]:
     """The experiment of this id, or in this Python file; InputError names the nearest id.
 
@@ -80,30 +119,66 @@ def find_experiment(reference: str) -> Experiment[Any]:
     if reference.endswith(".py"):
         return _of_module(load(Path(reference), "experiment file"), None)
     papers.check_found(reference)
-    check_name("experiment", reference, [*names(), *on_models()])
-    module = importlib.import_module({**_synthetic(), **_on_models()}[reference])
-    return _of_module(module, reference)
+    of_papers = {**_synthetic(), **_on_models()}
+    if reference in of_papers:
+        return _of_module(importlib.import_module(of_papers[reference]), reference)
+    faults: list[str] = []
+    own = _own(faults.append)
+    try:
+        return own[check_name("experiment", reference, sorted({*of_papers, *own}))]
+    except InputError as error:  # it may be in a file that cannot be read
+        raise InputError("; ".join([str(error), *faults])) from None
 
 
-def match(references: Sequence[str]) -> list[str]:
-    """The references with patterns ("affpcl/*") replaced by the ids they match; each id once."""
+def match(references: Sequence[str], broken: Broken = project.raise_fault) -> list[str]:
+    """The ids and files that references name, each once.
+
+    A pattern ("affpcl/*") stands for the ids that it matches, a folder for the experiments in its
+    files; those on language models only where the folder has no others. ``broken`` is told in one
+    line of every file that cannot be imported, in place of an error.
+    """
     matched: list[str] = []
     for reference in references:
         hits = [reference]
         if any(c in reference for c in "*?["):
-            hits = fnmatch.filter([*names(), *on_models()], reference)
+            hits = fnmatch.filter([*names(broken), *on_models()], reference)
             if not hits:
                 raise InputError(
                     f"experiment pattern must match an id; found {reference!r} that matches none"
                 )
+        elif project.is_folder(reference):
+            hits = _in_folder(Path(reference), broken)
         matched += [hit for hit in hits if hit not in matched]
     return matched
 
 
-def rates(paper: str, variables: str | None = None) -> list[Experiment[Any]]:
-    """The rates of a paper, or those in the variables of a list such as "t,n"."""
-    check_name("paper", paper, with_experiments())
-    experiments = [find_experiment(name) for name in names() if name.startswith(f"{paper}/")]
+def _in_folder(folder: Path, broken: Broken) -> list[str]:
+    """The files of a folder that define experiments, at least one."""
+    found: dict[str, bool] = {}
+    for path in project.files_of(folder):
+        try:
+            experiment = getattr(load(path, "experiment file"), "EXPERIMENT", None)
+        except InputError as error:
+            broken(str(error))
+            continue
+        if isinstance(experiment, Experiment):
+            found[str(path)] = _is_on_model(experiment.id)
+    chosen = [path for path, on_model in found.items() if not on_model] or list(found)
+    if not chosen:
+        raise InputError(f"folder must hold files with EXPERIMENT; found none in {folder}")
+    return chosen
+
+
+def rates(
+    paper: str, variables: str | None = None, broken: Broken = project.raise_fault
+) -> list[Experiment[Any]]:
+    """The rates of a paper, or those in the variables of a list such as "t,n".
+
+    ``broken`` is told in one line of every file that cannot be imported, in place of an error.
+    """
+    known = sorted(_synthetic()) if paper in papers.installed() else names(broken)
+    check_name("paper", paper, sorted({name.partition("/")[0] for name in known}))
+    experiments = [find_experiment(name) for name in known if name.startswith(f"{paper}/")]
     chosen = [experiment for experiment in experiments if experiment.kind == "rate"]
     if not chosen:
         raise InputError(f"paper must have rates; found none for {paper}")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import re
+import tomllib
 from pathlib import Path
 
 from linsys import InputError
 from ratecheck._discover.papers import installed
+from ratecheck._discover.table import FILE, TABLE
 from ratecheck._store.files import writing
 
 __all__ = ["write_project"]
@@ -19,9 +22,12 @@ _FILES = Path(__file__).with_name("files")
 def write_project(name: str, into: Path) -> list[Path]:
     """Write the project of a paper below ``into / name``; the files, in the order to read them.
 
+    Where ``into`` has a pyproject.toml, its table of papers gets the new one as well.
+
     Raises:
         InputError: a name that is none of a Python package in lower case, or that another paper
-            has; a folder that exists; one that cannot be written.
+            has; a folder that exists; one that cannot be written; a pyproject.toml that cannot be
+            changed.
     """
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise InputError(
@@ -33,6 +39,8 @@ def write_project(name: str, into: Path) -> list[Path]:
     folder = into / name
     if folder.exists():
         raise InputError(f"`name` must be that of a new folder; found that {folder} exists")
+    table = into / FILE
+    text_of_table = _with_entry(table, f"{name}/{name}") if table.is_file() else None
     written = []
     with writing("folder of the new paper", into):
         for source in sorted(_FILES.rglob("*.txt")):
@@ -48,4 +56,29 @@ def write_project(name: str, into: Path) -> list[Path]:
             text = source.read_text(encoding="utf-8")
             place.write_text(text.replace("@name@", name).replace("@title@", title), "utf-8")
             written.append(place)
+        if text_of_table is not None:
+            table.write_text(text_of_table, "utf-8")
+            written.append(table)
     return written
+
+
+def _with_entry(path: Path, entry: str) -> str:
+    """The text of a pyproject.toml whose table of papers names one more.
+
+    Raises:
+        InputError: the text has another form than usual.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        begin = rf"^\[tool\.{TABLE}\][^\[]*?^files\s*=\s*\["
+        if re.search(begin, text, re.MULTILINE):
+            new = re.sub(begin, rf"\g<0>{json.dumps(entry)}, ", text, count=1, flags=re.MULTILINE)
+        else:
+            new = f"{text.rstrip()}\n\n[tool.{TABLE}]\nfiles = [{json.dumps(entry)}]\n".lstrip()
+        if entry in tomllib.loads(new)["tool"][TABLE]["files"]:
+            return new
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise InputError(
+        f"{path} must be TOML with a list [tool.{TABLE}] files or without one; found another form"
+    )

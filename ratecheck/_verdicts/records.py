@@ -2,8 +2,8 @@
 
 A verdict lives in ``<out>/audit/<paper>/<name>/<effort>-<seed>-<revision>.json``, and a
 counterexample also in ``<out>/audit/counterexamples/<id>.json``, from where it can be replayed.
-Errors are never stored: the next run tries again. A verdict on a user's claim is stored with the
-statement, for readers who do not run the file.
+Errors are never stored, nor what a limit left undecided: the next run tries again. A verdict on a
+user's claim is stored with the statement, for readers who do not run the file.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from linsys import InputError
 from ratecheck._claims.claim import RELATIONS, Claim, Entry
 from ratecheck._claims.families import category
+from ratecheck._discover import project
 from ratecheck._discover.catalogue import Item, families_of, module
 from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._search.search import Families
@@ -130,16 +131,21 @@ class Records:
     def latest_of_users_files(self) -> list[tuple[dict[str, Any], bool]]:
         """The last verdict of every claim of users' files, and whether it is of the current code.
 
+        Without those of files that the user's project names: their claims are in the catalogue.
+
         Each is what :meth:`Result.to_record` gives, with the path of the ``file``. The files are
         not run, and may be gone.
         """
         latest: dict[str, tuple[dict[str, Any], bool]] = {}
         revision_of_file = functools.cache(_revision_of_file)
+        listed = {str(path.resolve()) for path in project.files(lambda fault: None)}
         for path in reversed(newest_first(self.root.glob("*/*/*.json"))):
             content = opened(path)
             if content is None or "statement" not in content:
                 continue
             texts = content["statement"]
+            if texts["file"] in listed:
+                continue
             current = content["revision"] == revision_of_file(texts["file"])
             name = f"{texts['file']}::{content['verdict']['id']}"
             if current or not latest.get(name, ({}, False))[1]:
@@ -148,8 +154,8 @@ class Records:
         return [latest[name] for name in sorted(latest)]
 
     def save(self, result: Result) -> None:
-        """Write a verdict that is no error, and update the replay file."""
-        if result.verdict.verdict != "error":
+        """Write a verdict that another run would find again, and update the replay file."""
+        if _is_final(result.verdict):
             path = self.path(result.item, result.effort, result.seed)
             with writing("output folder", self.root):
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -159,7 +165,7 @@ class Records:
     def update_replay_file(self, result: Result) -> None:
         """Make the replay file hold this verdict's counterexample, and none of another verdict.
 
-        An error that names no instance leaves the file as it is.
+        An error that names no instance, or a search that is not over, leaves the file as it is.
         """
         replay = self.replay_path(result.item)
         with writing("output folder", self.root):
@@ -167,7 +173,7 @@ class Records:
                 content = replayable_text(result).encode()
                 if not replay.is_file() or replay.read_bytes() != content:
                     write_whole(replay, content)
-            elif result.verdict.verdict != "error":
+            elif _is_final(result.verdict):
                 replay.unlink(missing_ok=True)
 
     def replay_path(self, item: Item) -> Path:
@@ -215,6 +221,11 @@ def audit(
         saved = sum(result is not None for result in results.values())
         raise Interrupted(saved, len(items), "verdicts") from None
     return [result for result in results.values() if result is not None]
+
+
+def _is_final(verdict: Verdict) -> bool:
+    """Whether it does not depend on how fast the machine is."""
+    return verdict.verdict != "error" and not verdict.details.get("unfinished")
 
 
 def replayable_text(result: Result) -> str:

@@ -20,7 +20,6 @@ DECAY = Path(__file__).parent / "extra" / "toy" / "rates" / "decay.py"
 @pytest.mark.usefixtures("toys")
 def test_names_and_patterns() -> None:
     assert registry.names() == ["toy/decay", "toy/picture"]
-    assert registry.with_experiments() == ["toy"]
     assert registry.match(["toy/p*", "toy/*", "toy/decay"]) == ["toy/picture", "toy/decay"]
     assert registry.find_experiment("toy/decay").id == "toy/decay"
     with pytest.raises(InputError, match="pattern must match an id; found 'toy/x\\*'"):

@@ -1,0 +1,142 @@
+"""The user's own papers: files that the project of the current folder names in its pyproject.toml.
+
+    [tool.ratecheck]
+    files = ["my_paper", "notes/lemma.py"]
+
+The table is looked for in the current folder and in those above it. Its entries are relative to its
+file: Python files, and folders of such. Of a paper's folder the files in its folders ``claims``,
+``figures``, ``rates`` and ``bridge`` count, of another one all its files; private ones and tests
+never do. They are read anew by every command.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from linsys import InputError
+from ratecheck._discover import papers
+from ratecheck._discover.table import TABLE, Broken, find_table
+from ratecheck._discover.user_file import load
+
+#: The table's only key.
+KEY = "files"
+#: A paper's folders.
+PARTS = ("claims", "figures", "rates", "bridge")
+
+
+def modules(broken: Broken) -> list[tuple[Path, ModuleType]]:
+    """Every file that the project names and its module, in the order of the table.
+
+    Args:
+        broken: told of every entry and file that cannot be read; the others go on.
+    """
+    loaded = []
+    for path in files(broken):
+        try:
+            loaded.append((path, load(path, "project file")))
+        except InputError as error:
+            broken(str(error))
+    return loaded
+
+
+def files_of(folder: Path) -> list[Path]:
+    """The Python files of a folder that may hold claims or experiments.
+
+    Raises:
+        InputError: there is none.
+    """
+    parts = [folder / part for part in PARTS if (folder / part).is_dir()]
+    files = [
+        path
+        for place in parts or [folder]
+        for path in sorted(place.glob("*.py"), key=in_order)
+        if not path.name.startswith(("_", "test_")) and path.name != "conftest.py"
+    ]
+    if not files:
+        raise InputError(f"folder must hold Python files; found none in {folder}")
+    return files
+
+
+def in_order(path: Path) -> tuple[bool, bool, str]:
+    """What a paper's files are ordered by: its sections, its appendices, then the rest."""
+    name = path.stem
+    return not name.startswith("section"), not name.startswith("appendix"), name
+
+
+def is_folder(reference: str) -> bool:
+    """Whether a user's reference is a folder and not the short name of an installed paper."""
+    return reference not in papers.installed() and Path(reference).is_dir()
+
+
+def raise_fault(text: str) -> None:
+    """What to do with what cannot be read, where nobody else is told of it."""
+    raise InputError(text)
+
+
+def files(broken: Broken) -> list[Path]:
+    """The files that the table names, each once, as a person writes them from here.
+
+    Without those of a paper that is installed from where they lie. ``broken`` is told of entries
+    that name none.
+    """
+    found = find_table(broken)
+    if found is None:
+        return []
+    table, content = found
+    try:
+        entries = _entries(table, content)
+    except InputError as error:
+        broken(str(error))
+        return []
+    listed: dict[Path, None] = {}
+    for entry in entries:
+        place = table.parent / entry
+        try:
+            if not place.exists():
+                raise InputError(f"`{KEY}` in {table} must exist; found no {entry}")
+            named = files_of(place) if place.is_dir() else [place]
+        except InputError as error:
+            broken(str(error))
+            continue
+        listed |= dict.fromkeys(_from_here(path) for path in named)
+    return [path for path in listed if not _is_installed(path)]
+
+
+def _entries(table: Path, content: Any) -> list[str]:
+    """What the table in this file names.
+
+    Raises:
+        InputError: it has another form.
+    """
+    if not isinstance(content, dict) or set(content) != {KEY}:
+        found = ", ".join(content) if isinstance(content, dict) else repr(content)
+        raise InputError(
+            f"[tool.{TABLE}] in {table} must have the key `{KEY}` alone; found {found or 'nothing'}"
+        )
+    entries = content[KEY]
+    if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):
+        raise InputError(f"`{KEY}` in {table} must be a list of paths; found {entries!r:.80}")
+    return entries
+
+
+def _from_here(path: Path) -> Path:
+    """The path relative to the current folder where it lies below."""
+    path = path.resolve()
+    here = Path.cwd().resolve()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _is_installed(path: Path) -> bool:
+    """Whether a file is of a paper that is installed from here, and is known as such."""
+    for package in papers.installed().values():
+        try:
+            spec = importlib.util.find_spec(package)
+        except ModuleNotFoundError:
+            continue
+        roots = (spec and spec.submodule_search_locations) or ()
+        if any(path.resolve().is_relative_to(Path(root).resolve()) for root in roots):
+            return True
+    return False

@@ -1,0 +1,36 @@
+"""The table ``[tool.ratecheck]`` of the user's project; see :mod:`ratecheck._discover.project`.
+
+To look whether there is one imports nothing.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+#: The file with the table, and the table's name in it.
+FILE, TABLE = "pyproject.toml", "ratecheck"
+#: Told in one line of what cannot be read.
+Broken = Callable[[str], None]
+
+
+def find_table(broken: Broken) -> tuple[Path, Any] | None:
+    """The file with the table of the current project and what the table holds, or None.
+
+    It is looked for in the current folder, then in those above it. ``broken`` is told of a file
+    that cannot be read; what is above it is not looked at.
+    """
+    here = Path.cwd()
+    for path in (folder / FILE for folder in (here, *here.parents)):
+        if not path.is_file():
+            continue
+        try:
+            tools = tomllib.loads(path.read_text(encoding="utf-8")).get("tool")
+        except (OSError, ValueError) as error:
+            broken(f"{path} must be TOML; found {error}")
+            return None
+        if isinstance(tools, dict) and TABLE in tools:
+            return path, tools[TABLE]
+    return None

@@ -1,0 +1,322 @@
+"""A user's project: the table in its pyproject.toml makes its papers known beside ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ratecheck as rc
+from linsys import InputError
+from ratecheck._discover import catalogue, papers, project, registry
+from ratecheck._new import write_project
+from ratecheck._store.revision import revision
+from ratecheck._verdicts.records import Records, audit
+
+ROOT = Path(__file__).parents[2]
+DECAY = (Path(__file__).parent / "extra" / "toy" / "rates" / "decay.py").read_text()
+CLAIM = """
+import ratecheck as rc
+{top}
+
+PAPER = rc.Paper("{paper}", "My paper")
+
+@PAPER.upper("{name}", ref="Lemma 1", on={{"p": rc.simplex("k")}}{options})
+def a_claim(p):
+    "No probability exceeds the bound."
+    return p, {bound}
+"""
+
+
+def a_claim(name: str = "mass", paper: str = "mine", **parts: str) -> str:
+    """The text of a file with one claim."""
+    return CLAIM.format(
+        **({"top": "", "bound": "1", "options": ""} | parts), name=name, paper=paper
+    )
+
+
+Write = Callable[[dict[str, str]], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write the files of a project with a folder and a file in its table, and go into a folder."""
+
+    def write(files: dict[str, str]) -> Path:
+        table = '[tool.ratecheck]\nfiles = ["work", "notes/lemma.py"]\n'
+        inside = {"pyproject.toml": table, "notes/lemma.py": a_claim("lemma"), "deep/x/y": ""}
+        for name, text in (inside | files).items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        monkeypatch.chdir(tmp_path / "deep" / "x")
+        return tmp_path
+
+    return write
+
+
+def ids(*references: str) -> list[str]:
+    return [item.id for item in rc.find_claims(references)]
+
+
+def read_own() -> tuple[list[str], list[str]]:
+    """The ids of the project's claims, and what cannot be read."""
+    faults: list[str] = []
+    return [item.id for item in catalogue.of_project(faults.append)], faults
+
+
+def test_claims_and_experiments_are_found_by_their_ids(write: Write) -> None:
+    decay = DECAY.replace("toy/decay", "mine/decay")
+    root = write({"work/claims/section_1.py": a_claim(), "work/rates/decay.py": decay})
+    assert ids("mine") == ids("mine.*") == ["mine.mass", "mine.lemma"]
+    assert ids("mine/section_1") == ids("mass") == ["mine.mass"]
+    assert ids(str(root / "work")) == ["mine.mass"]
+    assert {"mine.mass", "mine.lemma", "affpcl.d3"} <= set(ids())
+    assert {"mine/decay", "affpcl/fig1"} <= set(registry.names())
+    assert registry.find_experiment("mine/decay").title == "Power-law decay"
+    assert registry.match(["mine/*"]) == ["mine/decay"]
+    assert registry.match([str(root / "work")]) == [str(root / "work" / "rates" / "decay.py")]
+    assert [one.id for one in registry.rates("mine")] == ["mine/decay"]
+    with pytest.raises(InputError, match=r"did you mean mine/decay\?"):
+        registry.find_experiment("mine/dekay")
+    with pytest.raises(InputError, match=r"did you mean mine\.mass\?"):
+        ids("mine.mas")
+
+
+def test_an_edit_is_seen_at_once(write: Write) -> None:
+    root = write({"work/a.py": a_claim()})
+    assert ids("mine") == ["mine.mass", "mine.lemma"]
+    (root / "work" / "b.py").write_text(a_claim("other"))
+    assert ids("mine") == ["mine.mass", "mine.other", "mine.lemma"]
+    (root / "pyproject.toml").write_text('[tool.ratecheck]\nfiles = ["work/b.py"]\n')
+    assert ids("mine") == ["mine.other"]
+
+
+def test_tests_and_private_files_do_not_count(write: Write) -> None:
+    broken = dict.fromkeys(("_help.py", "test_a.py", "conftest.py"), "1 / 0\n")
+    write({"work/a.py": a_claim()} | {f"work/{name}": text for name, text in broken.items()})
+    assert read_own() == (["mine.mass", "mine.lemma"], [])
+
+
+@pytest.mark.parametrize(
+    ("files", "found", "fault"),
+    [
+        ({"work/b.py": "1 / 0\n"}, ["mine.mass", "mine.lemma"], r"ZeroDivisionError.*b\.py:1"),
+        ({"notes/lemma.py": "x ="}, ["mine.mass"], r"SyntaxError.*lemma\.py:1"),
+        (
+            {"work/b.py": a_claim("mass")},
+            ["mine.mass", "mine.lemma"],
+            r"must be distinct; found mine\.mass in .*a\.py and in .*b\.py",
+        ),
+        (
+            {"work/b.py": a_claim("d3", "affpcl")},
+            ["mine.mass", "mine.lemma"],
+            r"claim affpcl\.d3 in .*b\.py must have an id that no installed paper has",
+        ),
+        (
+            {"work/b.py": a_claim("other", options=', corrected="none"')},
+            ["mine.mass", "mine.other", "mine.lemma"],
+            r"`corrected` of mine\.other must be the id of a claim; found 'mine\.none'",
+        ),
+        (
+            {"pyproject.toml": '[tool.ratecheck]\nfiles = ["nowhere", "work"]\n'},
+            ["mine.mass"],
+            r"`files` in .*pyproject\.toml must exist; found no nowhere",
+        ),
+        (
+            {"pyproject.toml": '[tool.ratecheck]\nfiles = ["notes/x", "work"]\n', "notes/x/y": ""},
+            ["mine.mass"],
+            r"folder must hold Python files; found none in .*x",
+        ),
+        (
+            {"pyproject.toml": '[tool.ratecheck]\nfile = ["work"]\n'},
+            [],
+            r"\[tool\.ratecheck\] in .* must have the key `files` alone; found file",
+        ),
+        (
+            {"pyproject.toml": '[tool.ratecheck]\nfiles = "work"\n'},
+            [],
+            r"`files` in .* must be a list of paths; found 'work'",
+        ),
+        ({"pyproject.toml": "[tool."}, [], r"pyproject\.toml must be TOML; found"),
+    ],
+)
+def test_what_cannot_be_read_costs_a_line_and_nothing_else(
+    write: Write, files: dict[str, str], found: list[str], fault: str
+) -> None:
+    write({"work/a.py": a_claim()} | files)
+    own, faults = read_own()
+    assert own == found
+    assert len(faults) == 1
+    assert re.search(fault, faults[0])
+    assert "\n" not in faults[0]
+    assert ids("affpcl.d3") == ["affpcl.d3"]  # ours do not need it
+    assert registry.find_experiment("affpcl/fig1").id == "affpcl/fig1"
+    assert "affpcl/fig1" in registry.names()
+    told: list[str] = []
+    assert {*found, "affpcl.d3"} <= {item.id for item in rc.find_claims((), told.append)}
+    assert told == faults
+    with pytest.raises(InputError, match=fault):
+        ids("mine*")
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("affpcl/fig1", r"experiment affpcl/fig1 in .*b\.py must have an id that no installed"),
+        ("bridge/affpcl", r"must be distinct; found bridge/affpcl in .*b\.py and in experiments"),
+        ("mine/decay", r"must be distinct; found mine/decay in .*b\.py and in .*a\.py"),
+    ],
+)
+def test_experiments_with_the_id_of_another_one(write: Write, name: str, fault: str) -> None:
+    texts = {"a": "mine/decay", "b": name}
+    write({f"work/{k}.py": DECAY.replace("toy/decay", v) for k, v in texts.items()})
+    faults: list[str] = []
+    assert [one.id for one in registry.of_project(faults.append)] == ["mine/decay"]
+    assert len(faults) == 1
+    assert re.search(fault, faults[0])
+    with pytest.raises(InputError, match="found 'mine/dekay'.*; .*" + fault):
+        registry.find_experiment("mine/dekay")
+
+
+def test_a_claim_that_another_file_imports_is_the_same_one(write: Write) -> None:
+    again = "import ratecheck as rc\nfrom a import a_claim\nfrom work.a import a_claim as same\n"
+    write({"work/a.py": a_claim(), "work/b.py": again})
+    assert read_own() == (["mine.mass", "mine.lemma"], [])
+
+
+def test_files_of_an_installed_paper_are_no_second_paper(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write(
+        {"work/claims/a.py": a_claim(), "work/__init__.py": "", "work/claims/__init__.py": ""}
+    )
+    monkeypatch.syspath_prepend(root)
+    installed = {**papers.installed(), "mine": "work"}
+    monkeypatch.setattr(papers, "installed", lambda group=papers.PAPERS: installed)
+    assert [path.name for path in project.files(pytest.fail)] == ["lemma.py"]
+    assert ids("mine.mass") == ["mine.mass"]
+
+
+def test_claims_of_one_file_correct_those_of_another(write: Write) -> None:
+    false = ', expect="violated", note="Of one there is no more.", corrected="mass", uses=["lemma"]'
+    write({"work/a.py": a_claim(), "work/b.py": a_claim("half", bound="0.5", options=false)})
+    items = rc.find_claims(["mine"])
+    results = audit(items, Records("out"), effort="quick", seed=0, workers=1)
+    assert {r.item.id: r.verdict.verdict for r in results} == {
+        "mine.mass": "holds",
+        "mine.half": "violated",
+        "mine.lemma": "holds",
+    }
+    assert [record for record, _ in Records("out").latest_of_users_files()] == []
+
+
+def test_results_have_the_revision_of_what_is_imported(write: Write) -> None:
+    top = "from shared.helper import one\n"
+    decay = DECAY.replace("toy/decay", "mine/decay").replace(
+        "import ratecheck", f"{top}import ratecheck"
+    )
+    root = write(
+        {
+            "work/claims/a.py": a_claim(top=top, bound="one"),
+            "work/rates/decay.py": decay,
+            "shared/helper.py": "one = 1\n",
+        }
+    )
+    item, records = rc.find_claims(["mine.mass"])[0], Records("out")
+    before = records.path(item, "quick", 0), revision(registry.find_experiment("mine/decay"))
+    (root / "shared" / "helper.py").write_text("one = 2\n")
+    item = rc.find_claims(["mine.mass"])[0]
+    after = records.path(item, "quick", 0), revision(registry.find_experiment("mine/decay"))
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+    assert isinstance(item.entry, rc.Claim)
+    assert item.entry(0)[1] == 2
+
+
+def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which finds ratecheck as an installed package."""
+    return subprocess.run(
+        [sys.executable, "-c", "from ratecheck.cli import main; main()", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_commands_know_the_project(write: Write) -> None:
+    decay = DECAY.replace("toy/decay", "mine/decay")
+    root = write(
+        {
+            "work/claims/a.py": a_claim(top="from experiments.helper import one", bound="one"),
+            "work/rates/decay.py": decay,
+            "work/rates/broken.py": "1 / 0\n",
+            "experiments/helper.py": "one = 1\n",
+        }
+    )
+    here = root / "deep"
+    fault = "ratecheck: project file must import without error; found ZeroDivisionError"
+    listed = command(here, "list", "--json")
+    assert (listed.returncode, listed.stderr.count("ZeroDivisionError")) == (0, 1)
+    assert {"mine/decay", "mine/a", "affpcl/fig1"} <= {
+        row["id"] for row in json.loads(listed.stdout)
+    }
+    shown = command(here, "show", "mine/decay", "--json")
+    assert (shown.returncode, json.loads(shown.stdout)["id"]) == (0, "mine/decay")
+    ran = command(here, "run", "mine/decay", "--json", "--no-figures")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    rates = command(here, "rates", "mine", "--json")
+    assert rates.returncode == 1  # not all of the paper could be measured
+    assert {row["experiment"] for row in json.loads(rates.stdout)} == {"mine/decay"}
+    judged = command(here, "audit", "mine", "--json")
+    assert (judged.returncode, judged.stderr.startswith(fault)) == (1, True)
+    assert [row["verdict"] for row in json.loads(judged.stdout)] == ["holds", "holds"]
+    (root / "work" / "rates" / "broken.py").unlink()
+    listed = command(here, "audit", "--list", "mine", "--json")
+    assert listed.returncode == 0
+    assert [row["stored"] for row in json.loads(listed.stdout)] == ["holds", "holds"]
+    page = command(here, "report")
+    assert page.returncode == 0, page.stderr
+    text = (here / "results" / "report.html").read_text()
+    assert "mine/decay" in text
+    assert text.count("No probability exceeds the bound.") == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", '[tool.ratecheck]\nfiles = ["my_paper/my_paper"]\n'),
+        (
+            "[project]\nname = 'x'\n",
+            "[project]\nname = 'x'\n\n[tool.ratecheck]\nfiles = [\"my_paper/my_paper\"]\n",
+        ),
+        (
+            "[tool.ratecheck]\n# ours\nfiles = [\n    'a',\n]\n[tool.other]\nfiles = []\n",
+            "[tool.ratecheck]\n# ours\nfiles = [\"my_paper/my_paper\", \n    'a',\n]\n"
+            "[tool.other]\nfiles = []\n",
+        ),
+    ],
+)
+def test_a_new_paper_is_named_in_the_table_beside_it(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    table = tmp_path / "pyproject.toml"
+    table.write_text(before)
+    assert table in write_project("my_paper", tmp_path)
+    assert table.read_text() == after
+
+
+@pytest.mark.parametrize("text", ["[tool.ratecheck]\nfiles = 'a'\n", "[tool."])
+def test_a_table_of_another_form_is_left_alone(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(InputError, match=r"pyproject\.toml must be TOML with a list"):
+        write_project("my_paper", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["pyproject.toml"]
