@@ -82,7 +82,7 @@ def files_of(text: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["index.md", "claim.md", "rate.md"])
+@pytest.mark.parametrize("name", ["index.md", "claim.md", "expectation.md", "rate.md"])
 def test_commands_print_what_they_say(name: str, tmp_path: Path) -> None:
     text = page(name)
     for file, program in files_of(text).items():
