@@ -1,0 +1,101 @@
+"""A certificate: what is proved, of which claim, with which arithmetic; as plain JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ratecheck._certify.enclosures import Case, Enclosed, Interval
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import Item
+from ratecheck._store.revision import revision_of
+from ratecheck._user_modules import PREFIX
+from ratecheck._verdicts.records import revisions_of_claims
+
+FORMAT = 1
+#: Digits of the ends of enclosures, rounded outward.
+_DIGITS = 25
+#: Rationals of at most so many characters are written as such.
+_SHORT = 40
+
+
+def revision(item: Item) -> str:
+    """The revision of what a claim computes, of our papers or of a user's file."""
+    if not item.origin.endswith(".py"):
+        return revisions_of_claims([item])[item.id]
+    return revision_of([(Path(item.origin).resolve(), PREFIX)])
+
+
+def of_counterexample(
+    item: Item, instance: Mapping[str, Any], enclosed: Enclosed
+) -> dict[str, Any]:
+    """The certificate of a counterexample: both sides at an instance, and that they are apart."""
+    assert isinstance(item.entry, Claim)
+    users = item.origin.endswith(".py")
+    return {
+        "format": FORMAT,
+        "kind": "counterexample",
+        "id": item.id,
+        **({"file": str(Path(item.origin).resolve())} if users else {}),
+        "revision": revision(item),
+        "relation": item.entry.relation,
+        "arithmetic": "balls" if enclosed.bits else "exact rationals",
+        "bits": enclosed.bits,
+        "digits": _digits(enclosed.cases),
+        "constants": list(enclosed.constants),
+        "assumptions": dict(enclosed.assumptions),
+        "cases": [
+            {"entry": c.entry, "measured": written(c.measured), "bound": written(c.bound)}
+            for c in enclosed.cases
+        ],
+        "instance": {name: instance[name] for name in item.entry.space.fields},
+    }
+
+
+def written(interval: Interval) -> list[str]:
+    """The ends of an interval as text, outward.
+
+    >>> written((Fraction(1, 3), Fraction(1, 3)))
+    ['1/3', '1/3']
+    >>> written((Fraction(1, 3**40), Fraction(2, 3**40)))
+    ['8.225263339969959081282058E-20', '1.645052667993991816256412E-19']
+    """
+    if interval[0] == interval[1] and len(str(interval[0])) <= _SHORT:
+        return [str(interval[0])] * 2
+    ends = zip(interval, (ROUND_FLOOR, ROUND_CEILING), strict=True)
+    return [_decimal(end, rounding) for end, rounding in ends]
+
+
+def _decimal(value: Fraction, rounding: str) -> str:
+    context = Context(prec=_DIGITS, rounding=rounding, Emin=-(10**9), Emax=10**9)
+    return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def read(ends: Any) -> Interval:
+    """The interval that :func:`written` wrote.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    low, high = (Fraction(end) for end in ends)
+    if low > high:
+        raise ValueError(f"the ends of an interval must be in order; found {low} and {high}")
+    return low, high
+
+
+def _digits(cases: tuple[Case, ...]) -> int:
+    """So many digits of both sides are known, at most 25; all of them where they are exact."""
+    known = [_known(side) for case in cases for side in (case.measured, case.bound)]
+    return min(known)
+
+
+def _known(interval: Interval) -> int:
+    low, high = interval
+    width, size = high - low, max(abs(low), abs(high))
+    for digits in range(_DIGITS, 0, -1):
+        if width * 10**digits <= size:
+            return digits
+    return 0

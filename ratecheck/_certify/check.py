@@ -1,0 +1,164 @@
+"""Verify a certificate: what it says is computed anew, and nothing in it is believed.
+
+The claim's own function is evaluated in balls, so that the claim's module has to be there, at the
+revision for which the certificate was made. A stated enclosure has to hold the one that is
+computed here, and the stated enclosures themselves have to prove what the certificate says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+from linsys.linalg.balls import Undecided
+from ratecheck._certify.certificate import FORMAT, read, revision
+from ratecheck._certify.enclosures import BITS, Case, Unprovable, apart, enclose
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import Item, find_claims
+
+#: What a certificate has to say.
+_KEYS = {
+    *("format", "kind", "id", "revision", "relation", "arithmetic", "bits", "digits"),
+    *("constants", "assumptions", "cases", "instance"),
+}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A certificate that was checked: of which claim, and why it is refused, if it is."""
+
+    id: str
+    said: str
+    refused: str = ""
+
+
+class Refused(Exception):
+    """What is wrong with a certificate, in a line."""
+
+
+def check_file(path: Path, references: Sequence[str] = ()) -> Iterator[Checked]:
+    """Check every certificate in a file: one alone, or several under ``certificates``.
+
+    Args:
+        path: JSON.
+        references: where else to look for the claims, such as a file that has moved.
+
+    Raises:
+        InputError: if there is no certificate in the file.
+    """
+    for content in contents(path):
+        name = str(content.get("id"))
+        try:
+            yield Checked(name, verify(content, references))
+        except (Refused, InputError) as error:
+            yield Checked(name, "", str(error))
+
+
+def contents(path: Path) -> list[dict[str, Any]]:
+    """The certificates in a file."""
+    try:
+        whole = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"certificate must be readable; found {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(f"certificate must be JSON; found {error} in {path}") from None
+    found = whole.get("certificates", [whole]) if isinstance(whole, dict) else whole
+    if not isinstance(found, list) or not found or not all(isinstance(c, dict) for c in found):
+        raise InputError(f"file must hold certificates; found none in {path}")
+    return found
+
+
+def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
+    """What a certificate proves, in a line.
+
+    Raises:
+        Refused: it does not prove what it says.
+        InputError: its claim is not found.
+    """
+    if content.get("format") != FORMAT or content.get("kind") != "counterexample":
+        raise Refused(
+            f"`format` and `kind` must be {FORMAT} and counterexample; found "
+            f"{content.get('format')!r} and {content.get('kind')!r}"
+        )
+    if missing := sorted(_KEYS - set(content)):
+        raise Refused(f"certificate must have {', '.join(missing)}; found none of them")
+    item = _item(content, references)
+    claim = item.entry
+    if not isinstance(claim, Claim):
+        raise Refused(f"`id` must be of a claim about instances; found {item.id}")
+    if content["revision"] != revision(item):
+        raise Refused(
+            f"`revision` must be that of the claim as it is, {revision(item)}; found "
+            f"{content['revision']}: the certificate is of other code"
+        )
+    if content["relation"] != claim.relation:
+        raise Refused(f"`relation` must be {claim.relation}; found {content['relation']!r}")
+    stated = _cases(content)
+    for case in stated:
+        if apart(claim.relation, case.measured, case.bound) <= 0:
+            raise Refused(f"`cases` must break the claim; found entry {case.entry} that does not")
+    _compare(content, stated, claim)
+    first = content["cases"][0]
+    return (
+        f"violated: measured in [{', '.join(first['measured'])}], bound in "
+        f"[{', '.join(first['bound'])}]; {content['arithmetic']}"
+    )
+
+
+def _item(content: Mapping[str, Any], references: Sequence[str]) -> Item:
+    name, file = str(content["id"]), content.get("file")
+    paths = [r.partition("::")[0] for r in references if ".py" in r]
+    paths = paths or ([str(file)] if file else [])
+    return find_claims([f"{path}::{name}" for path in paths] or [name])[0]
+
+
+def _cases(content: Mapping[str, Any]) -> list[Case]:
+    """The enclosures that are stated."""
+    try:
+        cases = [
+            Case(int(case["entry"]), read(case["measured"]), read(case["bound"]))
+            for case in content["cases"]
+        ]
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+        raise Refused(f"`cases` must hold enclosures; found {error}") from None
+    if not cases:
+        raise Refused("`cases` must be at least one; found none")
+    return cases
+
+
+def _compare(content: Mapping[str, Any], stated: Sequence[Case], claim: Claim) -> None:
+    """Compute the enclosures anew and refuse those that do not hold them."""
+    instance, bits = content["instance"], content["bits"]
+    if not isinstance(instance, dict) or set(instance) != set(claim.space.fields):
+        raise Refused(f"`instance` must have the fields {sorted(claim.space.fields)}")
+    if bits not in (0, *BITS):
+        raise Refused(f"`bits` must be 0 or one of {', '.join(map(str, BITS))}; found {bits!r}")
+    if (content["arithmetic"] == "exact rationals") != (bits == 0):
+        raise Refused(f"`arithmetic` must be of {bits} bits; found {content['arithmetic']!r}")
+    try:
+        found = enclose(claim, instance, bits or BITS[0])
+    except (Undecided, Unprovable, InputError) as error:
+        raise Refused(f"`instance` must be evaluated in balls; found {error}") from None
+    if bits == 0 and found.bits:
+        raise Refused("`arithmetic` must be balls: the formula leaves the rationals")
+    if len(found.cases) != len(stated):
+        raise Refused(f"`cases` must be {len(found.cases)}; found {len(stated)}")
+    for one, other in zip(stated, found.cases, strict=True):
+        if one.entry != other.entry:
+            raise Refused(f"`entry` must be {other.entry}; found {one.entry}")
+        for name in ("measured", "bound"):
+            low, high = getattr(one, name)
+            least, most = getattr(other, name)
+            if not low <= least <= most <= high:
+                raise Refused(
+                    f"`{name}` must hold [{float(least):.17g}, {float(most):.17g}]; found "
+                    f"[{float(low):.17g}, {float(high):.17g}]"
+                )
+    if dict(found.assumptions) != content["assumptions"]:
+        raise Refused(f"`assumptions` must be {dict(found.assumptions)}")
+    if list(found.constants) != content["constants"]:
+        raise Refused(f"`constants` must be {list(found.constants)}; found {content['constants']}")

@@ -1,0 +1,201 @@
+"""Both sides of a claim at one instance, enclosed: where the enclosures are apart, it is proved.
+
+The instance is exact: its numbers are the decimals of the file, moved into the domains of the
+claim's space by exact arithmetic. The claim's own function is evaluated by
+:mod:`linsys.linalg.balls`. A comparison that the balls leave open is taken both ways, and what is
+proved has to hold both times.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsys.linalg import no_floats
+from linsys.linalg.balls import (
+    Ball,
+    Undecided,
+    ball_arithmetic,
+    every_case,
+    no_cases,
+    rounded_constants,
+)
+from ratecheck._claims.claim import Claim, Relation
+from ratecheck._claims.space import Fault, quiet
+
+#: An interval of rationals.
+Interval = tuple[Fraction, Fraction]
+#: Bits of the midpoints of balls, in the order in which they are tried.
+BITS = (64, 128, 256, 512, 1024)
+#: So many outcomes of open comparisons are followed at most.
+MOST = 256
+#: An assumption that no ball decides and float64 confirms.
+_OPEN = "checked in float64 only"
+_LEFT = "a ball becomes a float"
+#: Files whose lines say nothing about the formula that calls them.
+_ARITHMETIC = (
+    "linsys/linalg/",
+    "numpy/",
+    "ratecheck/_claims/",
+    "ratecheck/_certify/",
+    "contextlib.py",
+)
+
+
+class Unprovable(Exception):
+    """Why balls say nothing of a claim at an instance, in a line; more bits will not help."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """The entry of the two sides that is farthest apart, and its enclosures."""
+
+    entry: int
+    measured: Interval
+    bound: Interval
+
+    def violates(self, relation: Relation) -> bool:
+        """Whether every pair of numbers in the two enclosures breaks the relation."""
+        return apart(relation, self.measured, self.bound) > 0
+
+
+@dataclass(frozen=True)
+class Enclosed:
+    """What balls say of a claim at an instance.
+
+    Args:
+        cases: one for every outcome of comparisons that are open.
+        assumptions: of the space by name: "proved", or why balls do not prove that it is met.
+        constants: float64 numbers of the formula that were taken for balls of radius 1e-12.
+        bits: of the balls; 0 where both sides are exact rationals.
+    """
+
+    cases: tuple[Case, ...]
+    assumptions: Mapping[str, str]
+    constants: tuple[float, ...]
+    bits: int
+
+    def violates(self, relation: Relation) -> bool:
+        """Whether the claim is violated, however the open comparisons come out."""
+        return all(case.violates(relation) for case in self.cases)
+
+
+def apart(relation: Relation, measured: Interval, bound: Interval) -> Fraction:
+    """By how much at least the relation is broken; not above zero where it may hold."""
+    above, below = measured[0] - bound[1], bound[0] - measured[1]
+    return {"<=": above, ">=": below, "==": max(above, below)}[relation]
+
+
+def enclose(claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MOST) -> Enclosed:
+    """Both sides of a claim at one instance, in balls of so many bits.
+
+    Args:
+        claim: the claim.
+        instance: plain lists by field, as in :attr:`Verdict.counterexample`.
+        bits: of the midpoints of the balls.
+        most: outcomes of open comparisons that are followed.
+
+    Raises:
+        Undecided: balls of this precision are too wide.
+        Unprovable: the formula leaves the arithmetic.
+
+    >>> from ratecheck import claim, interval
+    >>> @claim(id="mine.root", source="", kind="upper", text="", fields={"x": interval()})
+    ... def root(x):
+    ...     return np.sqrt(x), x
+    >>> found = enclose(root, {"x": 0.25}, 64)
+    >>> found.cases[0].measured[0], found.violates("<=")
+    (Fraction(1, 2), True)
+    """
+    try:
+        with ball_arithmetic(bits), quiet():
+            outcomes = every_case(lambda: _evaluated(claim, instance, bits), most)
+    except (Fault, TypeError, ValueError, ZeroDivisionError) as error:
+        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
+        if isinstance(cause, Undecided):
+            raise cause from None
+        raise Unprovable(_told(cause)) from error
+    assumptions: dict[str, str] = {}
+    for outcome in outcomes:
+        met = outcome.assumptions.items()
+        assumptions |= {k: v for k, v in met if assumptions.get(k, "proved") == "proved"}
+    constants = sorted({value for outcome in outcomes for value in outcome.constants})
+    exact = not constants and not any(outcome.bits for outcome in outcomes)
+    cases = tuple(case for outcome in outcomes for case in outcome.cases)
+    return Enclosed(cases, assumptions, tuple(constants), 0 if exact else bits)
+
+
+def _evaluated(claim: Claim, instance: Mapping[str, Any], bits: int) -> Enclosed:
+    """One outcome of the open comparisons."""
+    space = claim.space
+    arrays = {name: np.asarray(instance[name], dtype=float)[None] for name in space.fields}
+    views = space.views(space.precise(arrays))
+    with no_floats(_LEFT):
+        answer = claim.measure(views if space.batched else views[0])
+    constants = tuple(rounded_constants())  # before those of the predicates, such as a tolerance
+    predicates = {**space.assumes, **space.given}
+    met = {name: _met(claim, predicates[name], views) for name in predicates}
+    sides = np.broadcast_arrays(*_aligned(*(np.asarray(side) for side in answer)))
+    measured, bound = ([_ball(x) for x in side.ravel().tolist()] for side in sides)
+    case = _worst(claim.relation, measured, bound)
+    exact = measured[case.entry].exact and bound[case.entry].exact
+    return Enclosed((case,), met, constants, 0 if exact else bits)
+
+
+def _aligned(measured: Any, bound: Any) -> tuple[Any, Any]:
+    """Axes of length one at the end: (B,) against (B, n) is one value for all n."""
+    width = max(measured.ndim, bound.ndim)
+    first, second = (s.reshape((*s.shape, *[1] * (width - s.ndim))) for s in (measured, bound))
+    return first, second
+
+
+def _ball(value: Any) -> Ball:
+    """An entry of a side, which may be a plain number."""
+    ball: Ball = Ball(0) + value
+    return ball
+
+
+def _worst(relation: Relation, measured: list[Ball], bound: list[Ball]) -> Case:
+    """The entry whose enclosures are farthest apart, of those that are bounded."""
+    cases: list[Case] = []
+    reason = "there is no entry"
+    for entry, sides in enumerate(zip(measured, bound, strict=True)):
+        try:
+            cases.append(Case(entry, *(side.ends() for side in sides)))
+        except Undecided as error:
+            reason = str(error)
+    if not cases:
+        raise Undecided(reason)
+    return max(cases, key=lambda case: apart(relation, case.measured, case.bound))
+
+
+def _met(claim: Claim, predicate: Any, views: Any) -> str:
+    """Whether balls prove that the instance meets an assumption."""
+    try:
+        with no_cases():
+            answer = predicate(views if claim.space.batched else views[0])
+        return "proved" if bool(np.all(np.asarray(answer, dtype=bool))) else "not met"
+    except Undecided as error:
+        return f"{_OPEN}: {error}"
+    except Exception as error:
+        return f"{_OPEN}: {_told(error)}"
+
+
+def _told(error: BaseException) -> str:
+    """The error in a line, with the line of the formula that raised it."""
+    places = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not any(part in Path(frame.filename).as_posix() for part in _ARITHMETIC)
+    ]
+    what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    if not places:
+        return what
+    at = places[-1]
+    return f"{Path(at.filename).name}:{at.lineno}, `{(at.line or '').strip()}`: {what}"

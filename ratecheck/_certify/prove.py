@@ -1,0 +1,116 @@
+"""Prove what a claim's verdict says, with the least precision that does, or say why not."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+from linsys.linalg.balls import Undecided
+from ratecheck._certify.certificate import of_counterexample
+from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
+from ratecheck._claims.claim import Claim, Entry
+from ratecheck._discover.catalogue import Item
+from ratecheck._processes.limit import TimeLimit, time_limit
+from ratecheck._user_modules import PREFIX
+from ratecheck._verdicts.verdict import judge
+
+#: Why a claim of this kind has no certificate.
+_NO_SIDES = {"rate": "an exponent is fitted to values at many sizes: no single expression"}
+#: Seconds of CPU time for one claim.
+LIMIT = 300.0
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was proved of a claim: its certificate, or the reason why there is none.
+
+    Args:
+        id: of the claim.
+        certificate: plain JSON values, which ``ratecheck certify --check`` verifies.
+        reason: why there is no certificate.
+    """
+
+    id: str
+    certificate: Mapping[str, Any] | None = None
+    reason: str = ""
+
+
+def certify(claim: Entry, instance: Mapping[str, Any] | None = None, limit: float = LIMIT) -> Proof:
+    """Prove a claim's verdict: that it is false at an instance.
+
+    Args:
+        claim: any claim.
+        instance: plain lists by field, to prove that the claim is false there; by default the
+            counterexample of a quick search.
+        limit: seconds of CPU time for the proof.
+
+    Raises:
+        InputError: extra ``certify`` is not installed, or the instance has other fields.
+
+    >>> from ratecheck import claim, interval
+    >>> @claim(id="mine.root", source="", kind="upper", text="", fields={"x": interval()})
+    ... def root(x):
+    ...     return x, x**2
+    >>> proof = certify(root)
+    >>> proof.certificate["cases"]
+    [{'entry': 0, 'measured': ['1/10', '1/10'], 'bound': ['1/100', '1/100']}]
+    """
+    item = _item(claim)
+    if instance is None and isinstance(claim, Claim):
+        verdict = judge(claim)
+        instance = verdict.counterexample if verdict.verdict == "violated" else None
+    return prove(item, instance, limit)
+
+
+def _item(claim: Entry) -> Item:
+    """A claim with the place where another process finds it; none if no file defines it."""
+    function = getattr(claim, "function", None)
+    module = getattr(function, "__module__", "") or ""
+    file = inspect.getsourcefile(function) if inspect.isfunction(function) else None
+    if module == "__main__" or module.startswith(PREFIX) or "." not in module:
+        return Item(claim, str(Path(file).resolve()) if file and Path(file).is_file() else "", "")
+    return Item(claim, module, "")
+
+
+def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) -> Proof:
+    """The proof of one claim's verdict: of a false one that it is false at an instance."""
+    entry = item.entry
+    if not isinstance(entry, Claim):
+        return Proof(
+            item.id, reason=_NO_SIDES.get(entry.kind, "it has no two sides at an instance")
+        )
+    if instance is None:
+        return Proof(item.id, reason="searched: no counterexample")
+    if set(instance) != set(entry.space.fields):
+        raise InputError(
+            f"`instance` must have the fields {sorted(entry.space.fields)}; "
+            f"found {sorted(instance)}"
+        )
+    reason = ""
+    try:
+        with time_limit(limit):
+            # a tie stays open with any number of bits; all else is decided by enough of them
+            for most, bits in itertools.product((1, MOST), BITS):
+                try:
+                    found = enclose(entry, instance, bits, most)
+                except Undecided as error:
+                    reason = f"with {bits} bits, {error}"
+                    continue
+                unmet = [name for name, told in found.assumptions.items() if told == "not met"]
+                if unmet:
+                    return Proof(item.id, reason=f"the instance does not meet {unmet[0]!r} exactly")
+                if found.violates(entry.relation):
+                    return Proof(item.id, of_counterexample(item, instance, found))
+                reason = f"the enclosures of the two sides overlap with {bits} bits"
+                if not found.bits:
+                    return Proof(item.id, reason="the claim holds at the instance")
+    except Unprovable as error:
+        reason = str(error)
+    except TimeLimit as error:
+        reason = f"{error}; {reason}" if reason else str(error)
+    return Proof(item.id, reason=reason)

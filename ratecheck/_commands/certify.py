@@ -1,0 +1,98 @@
+"""What ``ratecheck certify`` does: prove claims, write the certificates, check them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._report.kept import replay_path
+from ratecheck._report.terminal import console, dump, progress_bar, tabulate
+from ratecheck._store.files import check_writable, write_whole
+from ratecheck._verdicts.records import Records
+from ratecheck._verdicts.verdict import judge
+
+
+def prove(
+    references: Sequence[str], results: Path, limit: float | None, out: Path, keep: Path | None
+) -> list[Any]:
+    """Prove these claims, or all; every certificate becomes a file of the folder ``out``.
+
+    Args:
+        references: as of ``ratecheck audit``.
+        results: where ``ratecheck audit`` left counterexamples.
+        limit: seconds of CPU time for one claim.
+        out: folder of the certificates.
+        keep: folder that gets all of them in one file, with what is not proved.
+    """
+    from ratecheck._certify import kept
+    from ratecheck._certify.prove import LIMIT, prove
+
+    items = find_claims(references)
+    for folder in filter(None, (out, keep)):
+        check_writable("folder of certificates", folder)
+    proofs = []
+    with progress_bar("certify") as progress:
+        for number, item in enumerate(items):
+            if progress:
+                progress.doing(item.id)
+                progress(number, len(items))
+            proofs.append(prove(item, _instance(item, results), LIMIT if limit is None else limit))
+            if proofs[-1].certificate is not None:
+                text = json.dumps(proofs[-1].certificate, indent=1) + "\n"
+                write_whole(out / f"{item.id}.json", text.encode())
+    if keep is not None:
+        write_whole(keep / kept.FILE, kept.text(proofs).encode())
+    return proofs
+
+
+def _instance(item: Item, results: Path) -> Mapping[str, Any] | None:
+    """The counterexample that is stored for a claim, or that a quick search finds."""
+    if not isinstance(item.entry, Claim):
+        return None
+    path = replay_path(item, Records(results, writable=False))
+    if path.is_file():
+        found: Mapping[str, Any] = json.loads(path.read_bytes())["instance"]
+        return found
+    if item.entry.expect != "violated" and not item.origin.endswith(".py"):
+        return None
+    verdict = judge(item.entry)
+    return verdict.counterexample if verdict.verdict == "violated" else None
+
+
+def show(proofs: Sequence[Any], as_json: bool) -> None:
+    """Print what was proved, and why the others were not."""
+    if as_json:
+        print(
+            dump([{"id": p.id, "certificate": p.certificate, "reason": p.reason} for p in proofs])
+        )
+        return
+    rows = []
+    for proof in proofs:
+        one = proof.certificate
+        if one is None:
+            rows.append([proof.id, "no", "", "", proof.reason])
+        else:
+            case = one["cases"][0]
+            sides = f"{case['measured'][0][:18]} and {case['bound'][0][:18]}"
+            rows.append([proof.id, "false", one["arithmetic"], str(one["bits"] or ""), sides])
+    headers = ["claim", "proved", "arithmetic", "bits", "sides, or why not"]
+    console().print(tabulate(headers, rows))
+    proved = sum(proof.certificate is not None for proof in proofs)
+    console().print(f"{proved} of {len(proofs)} claims have a certificate.")
+
+
+def check(path: Path, references: Sequence[str], as_json: bool) -> bool:
+    """Verify the certificates in a file and say of each what it proves; whether all do."""
+    from ratecheck._certify.check import check_file
+
+    checked = list(check_file(path, references))
+    if as_json:
+        print(dump([{"id": c.id, "proves": c.said, "refused": c.refused} for c in checked]))
+    else:
+        for one in checked:
+            print(f"{one.id}: refused: {one.refused}" if one.refused else f"{one.id}: {one.said}")
+    return not any(one.refused for one in checked)

@@ -1,0 +1,262 @@
+"""What is proved of false claims, the certificates, and that false certificates are refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ratecheck as rc
+from linsys import InputError
+from linsys.linalg.balls import Undecided
+from ratecheck._certify import certificate, check
+from ratecheck._certify.check import Refused, verify
+from ratecheck._certify.enclosures import Unprovable, enclose
+from ratecheck._certify.prove import Proof, certify, prove
+from ratecheck._discover.catalogue import find_claims
+
+FILE = Path(__file__).with_name("false_claims.py")
+ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
+INSTANCES: dict[str, dict[str, Any]] = {
+    **{name: {"x": 0.25} for name in ITEMS},
+    "root": {"x": 0.1},
+    "vectors": {"v": [0.3, -0.1], "w": [0.0, 0.0]},
+    "branch": {"v": [0.5, 0.25], "w": [0.0, 0.0]},
+}
+
+
+def proof(name: str, **instance: Any) -> Proof:
+    return prove(ITEMS[name], INSTANCES[name] | instance)
+
+
+def proved(name: str) -> dict[str, Any]:
+    content = proof(name).certificate
+    assert content is not None
+    return json.loads(json.dumps(content))
+
+
+def test_a_rational_claim_is_proved_by_rationals() -> None:
+    found = proved("square")
+    assert found["arithmetic"] == "exact rationals"
+    assert found["bits"] == 0
+    assert found["cases"] == [{"entry": 0, "measured": ["1/4"] * 2, "bound": ["1/16"] * 2}]
+
+
+def test_a_root_is_proved_by_balls_and_both_sides_are_enclosed() -> None:
+    found = proved("root")
+    assert (found["arithmetic"], found["bits"], found["relation"]) == ("balls", 64, ">=")
+    low, high = map(Fraction, found["cases"][0]["measured"])
+    assert low**2 < Fraction(1, 10) < high**2
+    assert found["cases"][0]["bound"] == ["9/10"] * 2
+    assert found["digits"] >= 15
+
+
+def test_the_entry_that_is_farthest_apart_is_shown_and_ties_are_no_obstacle() -> None:
+    found = proved("vectors")
+    assert [case["entry"] for case in found["cases"]] == [0]
+
+
+def test_an_open_branch_is_taken_both_ways() -> None:
+    found = proved("tie")
+    assert sorted(case["measured"][0] for case in found["cases"]) == ["2", "3"]
+
+
+def test_a_rounded_constant_is_named() -> None:
+    assert proved("constant")["constants"] == [2**0.5]
+
+
+def test_assumptions_are_proved_too() -> None:
+    assert proved("given")["assumptions"] == {"x < 1/2": "proved"}
+    assert proof("given", x=0.75).reason == "the instance does not meet 'x < 1/2' exactly"
+
+
+def test_what_is_not_proved_says_why() -> None:
+    assert proof("holds").reason == "the claim holds at the instance"
+    assert "have over 256 outcomes" in proof("branch").reason
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "error"),
+    [
+        ("leaves", "return float(x), x**2", "TypeError: a ball becomes a float"),
+        ("lapack", "return np.linalg.norm(np.linalg.inv(np.asarray([[x]]))), x**2", "UFuncType"),
+    ],
+)
+def test_a_formula_that_leaves_the_arithmetic_is_named_with_its_line(
+    name: str, line: str, error: str
+) -> None:
+    number = FILE.read_text().splitlines().index(f"    {line}") + 1
+    found = proof(name)
+    assert found.certificate is None
+    assert found.reason.startswith(f"false_claims.py:{number}, `{line}`: {error}")
+
+
+def test_a_branch_raises_where_it_is_not_followed() -> None:
+    with pytest.raises(Undecided, match="over 1 outcomes"):
+        enclose(ITEMS["tie"].entry, INSTANCES["tie"], 64, most=1)  # type: ignore[arg-type]
+    with pytest.raises(Unprovable, match="float"):
+        enclose(ITEMS["leaves"].entry, INSTANCES["leaves"], 64)  # type: ignore[arg-type]
+
+
+def test_other_fields_are_refused() -> None:
+    with pytest.raises(InputError, match=r"`instance` must have the fields \['x'\]; found \['y'\]"):
+        prove(ITEMS["square"], {"y": 1.0})
+
+
+def test_a_claim_is_certified_from_python() -> None:
+    found = certify(ITEMS["square"].entry)
+    assert found.certificate is not None
+    assert "violated" in verify(found.certificate)
+    assert rc.certify is certify
+    assert certify(ITEMS["holds"].entry).certificate is None
+
+
+@pytest.mark.parametrize("name", ["square", "root", "vectors", "given", "constant", "tie"])
+def test_the_checker_accepts_what_is_proved(name: str) -> None:
+    assert verify(proved(name)).startswith("violated: measured in [")
+
+
+def changed(name: str, change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    content = copy.deepcopy(proved(name))
+    change(content)
+    return content
+
+
+def set_to(*keys: Any) -> Callable[[dict[str, Any]], None]:
+    *path, last, value = keys
+
+    def change(content: Any) -> None:
+        for key in path:
+            content = content[key]
+        content[last] = value
+
+    return change
+
+
+FALSE = {
+    "a moved enclosure": ("root", set_to("cases", 0, "measured", ["0.31", "0.316"]), "`measured`"),
+    "a narrower one": (
+        "root",
+        set_to("cases", 0, "measured", ["0.3162277660168379331", "0.3162277660168379332"]),
+        "`measured` must hold",
+    ),
+    "another side": ("square", set_to("cases", 0, "bound", ["1/17", "1/17"]), "`bound` must hold"),
+    "sides that meet": (
+        "square",
+        set_to("cases", 0, "bound", ["0", "1"]),
+        "`cases` must break the claim",
+    ),
+    "ends out of order": ("square", set_to("cases", 0, "bound", ["1", "0"]), "in order"),
+    "no number": ("square", set_to("cases", 0, "bound", ["x", "0"]), "`cases` must hold"),
+    "no case": ("square", set_to("cases", []), "`cases` must be at least one"),
+    "a case left out": ("tie", lambda c: c["cases"].pop(), "`cases` must be 2; found 1"),
+    "another entry": ("vectors", set_to("cases", 0, "entry", 1), "`entry` must be 0; found 1"),
+    "another instance": ("square", set_to("instance", "x", 0.26), "`measured` must hold"),
+    "an instance that holds": ("root", set_to("instance", "x", 0.8), "must hold"),
+    "another field": ("square", set_to("instance", {"y": 0.25}), "`instance` must have"),
+    "an instance outside": ("given", set_to("instance", "x", 0.75), "must hold"),
+    "another revision": ("square", set_to("revision", "0123456789abcdef"), "`revision` must be"),
+    "another relation": ("square", set_to("relation", ">="), "`relation` must be <="),
+    "another claim": ("square", set_to("id", "mine.root"), "`relation` must be >="),
+    "rationals where there are none": (
+        "root",
+        lambda c: c.update(arithmetic="exact rationals", bits=0),
+        "`arithmetic` must be balls",
+    ),
+    "other bits": ("root", set_to("bits", 65), "`bits` must be"),
+    "other assumptions": ("given", set_to("assumptions", {}), "`assumptions` must be"),
+    "a constant left out": ("constant", set_to("constants", []), "`constants` must be"),
+    "another format": ("square", set_to("format", 0), "`format` and `kind`"),
+    "a key left out": ("square", lambda c: c.pop("instance"), "certificate must have instance"),
+    "a formula that leaves": (
+        "square",
+        set_to("id", "mine.leaves"),
+        "`instance` must be evaluated in balls",
+    ),
+    "no claim about instances": (
+        "square",
+        lambda c: (c.update(id="affpcl.thm1_main"), c.pop("file")),
+        "`id` must be of a claim about instances",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", FALSE)
+def test_a_false_certificate_is_refused(what: str) -> None:
+    name, change, reason = FALSE[what]
+    with pytest.raises(Refused) as error:
+        verify(changed(name, change))
+    assert reason in str(error.value)
+
+
+def test_an_unknown_claim_is_refused() -> None:
+    with pytest.raises(InputError, match="nobody"):
+        verify(changed("square", set_to("id", "mine.nobody")))
+
+
+def test_a_checker_that_compares_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusals come from the comparison with what is computed anew."""
+    monkeypatch.setattr(check, "_compare", lambda *_: None)
+    name, change, _ = FALSE["a moved enclosure"]
+    verify(changed(name, change))
+
+
+def test_ends_are_rounded_outward(monkeypatch: pytest.MonkeyPatch) -> None:
+    third, most = Fraction(1, 3), Fraction(2, 3)
+    low, high = map(Fraction, certificate.written((third, most)))
+    assert low < third
+    assert most < high
+    both = certificate.ROUND_FLOOR, certificate.ROUND_CEILING
+    monkeypatch.setattr(certificate, "ROUND_FLOOR", both[1])
+    monkeypatch.setattr(certificate, "ROUND_CEILING", both[0])
+    low, high = map(Fraction, certificate.written((third, most)))
+    assert low > third
+    with pytest.raises(Refused, match="`measured` must hold"):
+        verify(proved("root"))
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ratecheck", "certify", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_proves_writes_and_checks(tmp_path: Path) -> None:
+    done = run(f"{FILE}::mine.*oo*", f"{FILE}::mine.holds", "--out", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr
+    told = {one["id"]: one for one in json.loads(done.stdout)}
+    assert told["mine.root"]["certificate"]["bits"] == 64
+    assert told["mine.holds"]["certificate"] is None
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.root.json"]
+    path = tmp_path / "mine.root.json"
+    done = run("--check", str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("mine.root: violated: measured in [0.3162277")
+    path.write_text(path.read_text().replace('"x": 0.1', '"x": 0.2'))
+    done = run("--check", str(path))
+    assert done.returncode == 1
+    assert done.stdout.startswith("mine.root: refused: `measured` must hold")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [("{", "must be JSON"), ("[]", "found none"), ("3", "found none"), (None, "must be readable")],
+)
+def test_a_file_without_certificates_is_refused(
+    content: str | None, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "file.json"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(InputError, match=reason):
+        list(check.check_file(path))
+
+
+def test_the_checker_is_short() -> None:
+    assert len(Path(check.__file__).read_text().splitlines()) < 300
