@@ -384,7 +384,7 @@ def c2_coe_onehot(stack: at.ValueStack) -> rc.Sides:
     note="e_s x b^i(s) has d |S| entries and A(s) x has d, so that A(s) x - b^i(s) of (2), (5) and "
     "(8) has no meaning after the transformation: with d = 1 and two states, A(s) x is a number "
     "and b^i(s) a vector of two. The parametrisation needs a read-out of the d entries that belong "
-    "to s.",
+    "to s. No assumption of the paper bears on these lengths.",
     corrected="c2_coe_readout",
 )
 def c2_coe_length(stack: at.ValueStack) -> rc.Sides:

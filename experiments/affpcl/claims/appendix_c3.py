@@ -366,8 +366,9 @@ def _ratio(*, mu: Any, t: Any) -> Any:
     r"\ge\min\{(96t)^{-1},\delta_{\rm env}^2\}",
     on=SAMPLES,
     note="Read as a minimax bound: for one fixed system the estimator that returns rho^i has risk "
-    "0. The proof's own hypotheses do not reach the bound for n = 2 (affpcl.thm2_proof); rare "
-    "states reach more than it (affpcl.thm2_sharp).",
+    "0. The proof's own hypotheses do not reach the bound for n = 2 (affpcl.thm2_proof), and both "
+    "of its cases have a false step (affpcl.c3_case1, affpcl.c3_case2). The theorem rests on "
+    "neither: rare states give more than it states, affpcl.thm2_sharp, from which it follows.",
 )
 def thm2(n: Any, t: Any, delta: Any) -> rc.Sides:
     """For some systems with max_ij ||mu^i - mu^j||_TV <= delta_env, no estimator that sees t

@@ -231,7 +231,8 @@ def ex6_mean(stack: FiniteStack) -> rc.Sides:
 )
 def ex6_corrected(instance: Any) -> rc.Sides:
     """A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1, phi and psi equal in distribution: nu <=
-    (1 + gamma) / sqrt((1 - gamma) lambda) <= (1 + gamma) / ((1 - gamma) sqrt(w)).
+    (1 + gamma) / sqrt((1 - gamma) lambda) <= (1 + gamma) / ((1 - gamma) sqrt(w)), w = lambda_min(E
+    phi phi^T).
     """
     return bellman.condition(instance, bellman.moment_factor_embedded(instance))
 

@@ -549,8 +549,11 @@ def thm1_c4() -> Sequence[rc.Regime]:
     ref="Section 2, footnote 3, with Lemma D.5",
     uses=["corE1", "corF1", "corF2", "corG2_first", "d4", "d5_dim"],
     tex=r"\mathbb{E}\|\tilde x_t^i-x_*^i\|^2=O(\sigma^2(\lambda^i)^{-2}t^{-1}\delta)",
-    note="Measured in t alone. delta needs nu' for nu, as in affpcl.thm1_c1, whose counterexample "
-    "is about the noise at the solutions.",
+    note="Measured in t alone, and there nothing of the proof is false: affpcl.d2_Phi and what "
+    "uses it (affpcl.g3, affpcl.corG2_first) are wrong in the size of delta only. With nu' for nu "
+    "in delta the proof is affpcl.corG2_first_corrected with Lemma D.5; with nu of A alone the "
+    "bound is false as in affpcl.thm1_c1, whose counterexample is about the noise at the "
+    "solutions.",
 )
 def thm1_dim() -> Sequence[rc.Regime]:
     """Diminishing steps and the weighted average remove ln t from Theorem 1, for (22-1) and

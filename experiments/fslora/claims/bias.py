@@ -149,7 +149,9 @@ def loss_bias(devices: Devices) -> rc.Sides:
     "quadratic one is E||B D A x||^2 / 2.",
 )
 def loss_bias_corrected(devices: Devices) -> rc.Sides:
-    """f_i^S = f_i + (1/2) sum_jl Cov(S_jj, S_ll) (B'B)_jl (A M_i A')_jl."""
+    """f_i^S = f_i + (1/2) sum_jl Cov(S_jj, S_ll) (B'B)_jl (A M_i A')_jl, M_i = E xx' of device i's
+    data.
+    """
     return devices.sketched_losses, devices.losses + penalties(devices)
 
 

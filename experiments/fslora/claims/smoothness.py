@@ -132,7 +132,7 @@ def a41(devices: Devices, L: rc.Numbers) -> rc.Sides:
 )
 def a41_corrected(devices: Any, L: Any) -> rc.Sides:
     """For every L and every X with BA x not zero, t X violates it, with t^2 = max(1, (L ||X||^2/2 -
-    <C, BA>) / ||BA x||^2).
+    <C, BA>) / ||BA x||^2), ||BA x||^2 the mean over the data and C = E (W0 x - y) x'.
     """
     return a41(at.far(devices, L), L)
 
@@ -194,7 +194,7 @@ def a41_affine(C: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
 )
 def a41_point(devices: Devices, U: rc.Numbers, V: rc.Numbers) -> rc.Sides:
     """The Hessian of f_i at X is at most ||M|| (||A||^2 + ||B||^2) + ||C + BA M||, operator norms,
-    C + BA M being the slope of the loss at W0 + BA.
+    with M = E xx' and C = E (W0 x - y) x', so that C + BA M is the slope of the loss at W0 + BA.
     """
     B, A, C, M = devices.B[:, None], devices.A[:, None], devices.C, devices.M
     eye = np.eye(devices.r, dtype=int)
@@ -240,7 +240,8 @@ def a41_ball(devices: Devices, U: Numbers, V: Numbers) -> rc.Sides:
 )
 def a41_ball_centre(devices: Devices, P: Numbers, Q: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
     """In the ball of radius rho around X^0 the Hessian of f_i is at most (3/2) (rho_0 + rho)^2
-    ||M|| + ||C||, rho_0^2 = ||A^0||^2 + ||B^0||^2 with operator norms.
+    ||M|| + ||C||, rho_0^2 = ||A^0||^2 + ||B^0||^2, M = E xx' and C = E (W0 x - y) x', with operator
+    norms.
 
     s = sqrt(||A^0||^2 + ||B^0||^2) + ||(P, Q)||, with operator norms.
     """
@@ -290,10 +291,7 @@ def a42(devices: Devices, sigma_s: Numbers, sigma_g: Numbers) -> rc.Sides:
 def a42_corrected(devices: Devices, sigma: Numbers) -> rc.Sides:
     """For every sigma and k < r the variance by the sketch is at least sigma^2 at t X, X of one
     component with BA x not zero, t^2 >= 2 |<C, BA>| / (kappa q) and t^3 >= sigma ||X|| /
-    (sqrt(kappa - 1) kappa q), kappa = r/k, q = ||BA x||^2.
-
-    t is at least sqrt(2 |<C, BA>| / (kappa q)) and the cube root of sigma ||X|| / (sqrt(kappa - 1)
-    kappa q), q = ||BA x||^2.
+    (sqrt(kappa - 1) kappa q), kappa = r/k, q = E||BA x||^2, C = E (W0 x - y) x'.
     """
     B, A, kappa = devices.B, devices.A, devices.kappa[:, 0]
     P = B @ A
@@ -332,8 +330,8 @@ def a42_one(devices: Devices) -> rc.Sides:
     "first singular vectors it is 1 - k/r times the bound, by fslora.a42_one.",
 )
 def a42_ball(devices: Devices) -> rc.Sides:
-    """For ||X|| <= rho and kappa = r/k, sigma_s^2 <= kappa rho^2 (||C|| + kappa rho^2
-    ||M||/2)^2.
+    """For ||X|| <= rho and kappa = r/k, sigma_s^2 <= kappa rho^2 (||C|| + kappa rho^2 ||M||/2)^2, M
+    = E xx' and C = E (W0 x - y) x'.
     """
     reach = devices.kappa * (squares(devices.B) + squares(devices.A))[:, None]
     g = at.spectral(devices.C) + reach * operator_norm(devices.M) / 2
