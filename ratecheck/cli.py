@@ -17,6 +17,10 @@ def main() -> None:
     if problem is not None:
         print(f"ratecheck: {problem}", file=sys.stderr)
         sys.exit(2)
-    from ratecheck._commands.app import main as command
+    try:
+        from ratecheck._commands.app import main as command
 
-    command()
+        command()
+    except KeyboardInterrupt:  # before the command has begun to listen
+        print("ratecheck: interrupted; the same command resumes", file=sys.stderr)
+        sys.exit(130)

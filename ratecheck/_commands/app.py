@@ -2,8 +2,9 @@
 
 Answers go to stdout, everything else to stderr. Exit code 0; 1 when a check fails (one that the
 measurement does not decide is no failure); 2 when the arguments or the input are wrong or the
-answer cannot be written; 130 after Ctrl-C; 141 when the reader of the answer is gone. Numerical
-libraries are imported by the commands that need them, so that help comes at once.
+answer cannot be written; 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP; 141 when the
+reader of the answer is gone. Numerical libraries are imported by the commands that need them, so
+that help comes at once.
 """
 
 from __future__ import annotations
@@ -490,6 +491,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _warn(message)
     if code == 130:
         exec("")  # Python ends by the signal where its last exec of a text was interrupted
+        code = interrupts.exit_code()
     sys.exit(code)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._discover.user_file import importing_within
 from ratecheck._experiment.model import Config
 from ratecheck._names import check_name
 from ratecheck._report import export, verdicts
@@ -18,6 +19,7 @@ from ratecheck._search.search import EFFORTS
 from ratecheck._store.files import check_writable
 from ratecheck._verdicts.records import Records, Result, audit
 from ratecheck._verdicts.replay import replay_file
+from ratecheck._verdicts.verdict import LIMITS
 
 
 def judge(
@@ -41,7 +43,8 @@ def judge(
         raise InputError(f"`threads` must be at least 1; found {workers}")
     if limit is not None and not 0 < limit < math.inf:
         raise InputError(f"`limit` must be a positive number of seconds; found {limit}")
-    items = find_claims(references, broken)
+    with importing_within(LIMITS[effort] if limit is None else limit):
+        items = find_claims(references, broken)
     if write is not None:
         check_writable("folder of `--write`", write)
     records = Records(out)

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import sys
 import traceback
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 
 from linsys import InputError
 from ratecheck._user_modules import UserModules, modules_beside
 
+#: Seconds that the import of a file may compute, or wait: libraries take some on a busy machine.
+_LIMIT = ContextVar("limit of imports", default=60.0)
+
+
+@contextmanager
+def importing_within(seconds: float) -> Iterator[None]:
+    """In the block an import of a user's file may take so many seconds."""
+    before = _LIMIT.set(seconds)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(before)
+
 
 def load(path: Path, what: str) -> ModuleType:
     """The module of this file; ``what`` names the file in errors, such as "experiment file".
 
     Raises:
-        InputError: if there is no such file, it is not readable, or its import fails.
+        InputError: if there is no such file, it is not readable, or its import fails or takes too
+            long.
     """
+    from ratecheck._processes.limit import time_limit  # which imports numba
+
     try:
         source = path.read_bytes()
     except FileNotFoundError:
@@ -27,7 +45,8 @@ def load(path: Path, what: str) -> ModuleType:
         raise InputError(f"{what} must be readable; found {path}: {reason}") from None
     modules = modules_beside(path)
     try:
-        with redirect_stdout(sys.stderr):  # what an import prints is no part of an answer
+        # what an import prints is no part of an answer
+        with redirect_stdout(sys.stderr), time_limit(_LIMIT.get(), imports=True):
             return modules.load(path, source)
     except KeyboardInterrupt:  # Ctrl-C is no fault of the file
         raise

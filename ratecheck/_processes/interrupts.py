@@ -1,4 +1,4 @@
-"""Ctrl-C that is not lost.
+"""Ctrl-C that is not lost, and other signals that ask a program to end, which work as it does.
 
 Python drops an exception that a signal raises while the interpreter itself calls back, for example
 when the lock of an import is released. A computation that polls asks :func:`check`, and is
@@ -17,7 +17,20 @@ from types import FrameType
 #: computed just now where that is known, and how many there are.
 Progress = Callable[[float, int], None]
 
+#: Signals that ask to end, and what Python does with them: SIGTERM of a service or of `timeout`,
+#: SIGHUP of a terminal that closes. Ended at once, the process would leave folders and workers.
+_ASKING = {
+    number: default
+    for name, default in (
+        ("SIGINT", signal.default_int_handler),
+        ("SIGTERM", signal.SIG_DFL),
+        ("SIGHUP", signal.SIG_DFL),
+    )
+    if (number := getattr(signal, name, None)) is not None
+}
 _ctrl_c_pressed = threading.Event()
+#: The last signal that asked to end.
+_received: list[int] = [signal.SIGINT]
 
 
 class Interrupted(Exception):
@@ -31,19 +44,43 @@ class Interrupted(Exception):
 
 @contextlib.contextmanager
 def ctrl_c_remembered() -> Iterator[None]:
-    """While the block runs, remember that Ctrl-C was pressed, in addition to what Python does."""
-    before = signal.getsignal(signal.SIGINT)
+    """While the block runs, remember that Ctrl-C was pressed, in addition to what Python does.
+
+    Signals that would end the process at once do what Ctrl-C does; those that are ignored, or that
+    somebody else handles, stay as they are.
+    """
     main = threading.current_thread() is threading.main_thread()
-    if not main or before is not signal.default_int_handler:
-        yield
-        return
+    heard = [n for n, default in _ASKING.items() if main and signal.getsignal(n) is default]
     _ctrl_c_pressed.clear()
-    signal.signal(signal.SIGINT, _note_ctrl_c)
+    for number in heard:
+        signal.signal(number, _note_ctrl_c)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number in heard:
+            signal.signal(number, _ASKING[number])
         _ctrl_c_pressed.clear()
+
+
+@contextlib.contextmanager
+def held_back() -> Iterator[None]:
+    """In this block of the main thread such signals wait until it is over."""
+    struck: list[int] = []
+    before = {n: handler for n in _ASKING if (handler := signal.getsignal(n)) is not None}
+    for number in before:
+        signal.signal(number, lambda number, frame: struck.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in struck[-1:]:
+            signal.raise_signal(number)
+
+
+def exit_code() -> int:
+    """The exit code after an interruption, as shells have it: 130 after Ctrl-C."""
+    return 128 + _received[-1]
 
 
 def check() -> None:
@@ -57,5 +94,6 @@ def check() -> None:
 
 
 def _note_ctrl_c(number: int, frame: FrameType | None) -> None:
+    _received[:] = [number]
     _ctrl_c_pressed.set()
     signal.default_int_handler(number, frame)

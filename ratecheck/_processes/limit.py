@@ -14,7 +14,8 @@ one such look long; one that is busy lets the process compute now and then, and 
 anew.
 
 Compilation by numba counts for neither limit: how long it takes depends on what the cache holds.
-Nor is it interrupted, which would leave functions half compiled for the next claim, nor an import.
+Nor is it interrupted, which would leave functions half compiled for the next claim; nor is an
+import, unless it is what the limit is for.
 """
 
 from __future__ import annotations
@@ -59,8 +60,10 @@ class TimeLimit(BaseException):
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float, *, imports: bool = False) -> Iterator[None]:
     """Raise TimeLimit in the block when it has computed, or waited, for so many seconds.
+
+    An import in the block is interrupted only if ``imports``.
 
     It works in the main thread of a process on systems with SIGALRM; elsewhere there is no limit,
     and whoever started the process must have one. Compiled code is interrupted only when it
@@ -80,7 +83,7 @@ def time_limit(seconds: float) -> Iterator[None]:
     here = threading.get_ident()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if running and not _must_not_be_interrupted(frame, caller):
+        if running and not _must_not_be_interrupted(frame, caller, imports):
             waits = meter.waited > meter.spent
             raise TimeLimit(
                 f"no answer while it waited for {seconds:g} s"
@@ -216,14 +219,14 @@ def _clock_watched(meter: _Meter, seconds: float, strike: Callable[[], None]) ->
         event.unregister(_COMPILATION, meter)  # type: ignore[no-untyped-call]
 
 
-def _must_not_be_interrupted(frame: FrameType | None, caller: FrameType) -> bool:
+def _must_not_be_interrupted(frame: FrameType | None, caller: FrameType, imports: bool) -> bool:
     """Whether what runs now, called by ``caller``, must not be interrupted."""
     # contexts that were entered must be left, this one too
     if frame is None or frame.f_globals is globals() or _module(frame) == "contextlib":
         return True
     while frame is not None and frame is not caller:
         name = _module(frame)
-        if name == _IMPORT or name.startswith(_COMPILERS):
+        if (name == _IMPORT and not imports) or name.startswith(_COMPILERS):
             return True
         frame = frame.f_back
     return False

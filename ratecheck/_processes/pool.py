@@ -182,17 +182,13 @@ def _ctrl_c_held_back() -> Iterator[None]:
     if not (main and hasattr(signal, "pthread_sigmask")):
         yield
         return
-    struck: list[int] = []
     # what is begun here inherits the mask; other threads of this process need the handler
-    before = signal.signal(signal.SIGINT, lambda number, frame: struck.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, before)
-        if struck:
-            signal.raise_signal(signal.SIGINT)
+    with interrupts.held_back():
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextlib.contextmanager
@@ -222,8 +218,24 @@ def _end_with_parent() -> None:
     """End with the parent: nobody would read the result."""
     parent = multiprocessing.parent_process()
     if parent is not None:
+        _have_kernel_end_it(parent.sentinel)
         parent.join()
         os._exit(1)
+
+
+def _have_kernel_end_it(sentinel: int) -> None:
+    """Have this process get SIGIO, which ends it, when the parent's end of a pipe is closed.
+
+    The caller's thread cannot run while compiled code keeps Python's lock.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
+        flags = fcntl.fcntl(sentinel, fcntl.F_GETFL)
+        fcntl.fcntl(sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
 
 
 def _call_in_worker(function: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:

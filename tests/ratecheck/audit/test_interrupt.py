@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from ratecheck import cli
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._processes import interrupts
 from ratecheck._verdicts import trace
@@ -120,6 +121,115 @@ def test_ctrl_c_is_told_in_one_line_and_leaves_nobody_behind(group: Group, momen
     printed, said = second.communicate(timeout=STUCK)
     assert (second.returncode, said) == (0, "")
     assert [claim["verdict"] for claim in json.loads(printed)] == ["holds", "holds"]
+
+
+def _is_mine(process: Path, mark: str) -> bool:
+    """Whether a process, as /proc has it, has the mark in its environment and has not ended."""
+    with contextlib.suppress(OSError):
+        ended = (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return mark.encode() in (process / "environ").read_bytes() and not ended
+    return False
+
+
+def marked(mark: str) -> list[Path]:
+    """The processes that have the mark."""
+    return [one for one in Path("/proc").iterdir() if one.name.isdigit() and _is_mine(one, mark)]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes of Linux")
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
+def test_a_signal_to_end_leaves_nothing_behind(group: Group, name: str, code: int) -> None:
+    process = group.start(cached=True)
+    try:
+        until = time.monotonic() + STUCK
+        while not group.notes and process.poll() is None:
+            assert time.monotonic() < until
+            time.sleep(0.005)
+        process.send_signal(getattr(signal, name))
+        printed, said = process.communicate(timeout=STUCK)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert printed == ""
+    assert re.fullmatch(ONE_LINE, said), said
+    assert process.returncode == code
+    assert list(group.scratch.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes of Linux")
+@pytest.mark.parametrize("loop", ["while True: pass", "sum(range(10**12))"])
+def test_workers_end_with_their_parent_whatever_they_do(
+    group: Group, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second loop is compiled code that keeps Python's lock."""
+    started = group.home / "started"
+    text = f"""
+import multiprocessing, pathlib
+if multiprocessing.parent_process() is not None:
+    pathlib.Path({str(started)!r}).touch()
+    {loop}
+"""
+    (group.home / "two.py").write_text(CLAIMS + text)
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    monkeypatch.setenv("RATECHECK_TEST_MARK", mark)
+    process = group.start(cached=True)
+    try:
+        until = time.monotonic() + STUCK
+        while not started.exists():
+            assert process.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert len(marked(mark)) > 2  # the parent, who starts workers, and a worker
+        process.kill()
+        until = time.monotonic() + 30
+        while marked(mark) and time.monotonic() < until:
+            time.sleep(0.05)
+        left = marked(mark)
+    finally:
+        for one in marked(mark):
+            os.kill(int(one.name), signal.SIGKILL)
+        process.communicate()
+    assert left == []
+
+
+def test_ctrl_c_before_the_command_listens_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ratecheck._commands.app.main", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "ratecheck: interrupted; the same command resumes\n"
+
+
+def test_signals_that_are_held_back_come_when_the_block_is_over() -> None:
+    heard: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+    try:
+        with interrupts.held_back():
+            signal.raise_signal(signal.SIGTERM)
+            assert heard == []
+        assert heard == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_handler_of_somebody_else_stays() -> None:
+    def theirs(number: int, frame: object) -> None:
+        """Nothing."""
+
+    before = signal.signal(signal.SIGTERM, theirs)
+    try:
+        with interrupts.ctrl_c_remembered():
+            assert signal.getsignal(signal.SIGTERM) is theirs
+            assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def swallow() -> None:

@@ -1,0 +1,52 @@
+"""A user's file that does not end when it is imported is a line, within the limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from linsys import InputError
+from ratecheck._discover import user_file
+
+#: Seconds; the limit is asked for in CPU time, and a machine may be busy.
+LIMIT, SOON = 0.5, 60.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "while True: pass",
+        "import time\nwhile True: time.sleep(0.01)",
+        "import inside_of_it",
+        "try:\n while True: pass\nexcept Exception: pass",
+        "class A:\n def __init_subclass__(cls):\n  while True: pass\nclass B(A): pass",
+    ],
+)
+def test_an_endless_import_is_a_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "inside_of_it.py").write_text("x = 0\nwhile True: x += 1\n")
+    path = tmp_path / "endless.py"
+    path.write_text(text)
+    begun = time.monotonic()
+    with (
+        user_file.importing_within(LIMIT),
+        pytest.raises(InputError, match="claims file must import without error; found TimeLimit"),
+    ):
+        user_file.load(path, "claims file")
+    assert time.monotonic() - begun < SOON
+    path.write_text("x = 1\n")  # mended, it is read
+    assert user_file.load(path, "claims file").x == 1
+
+
+def test_the_limit_of_a_claim_covers_the_import(
+    ratecheck: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "endless.py"
+    path.write_text("while True: pass\n")
+    said = ratecheck("audit", path, "--limit", LIMIT, "--out", tmp_path / "out")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("ratecheck: claims file must import without error; found TimeLimit:")
+    assert said.err.endswith(f"at {path}:1\n")
