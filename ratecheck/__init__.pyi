@@ -1,11 +1,13 @@
 """The public names of ratecheck and where each is defined."""
 
+from ._certify.prove import Proof as Proof, certify as certify
 from ._claims.claim import (
     Claim as Claim,
     NotChecked as NotChecked,
     RateClaim as RateClaim,
     Regime as Regime,
     Sides as Sides,
+    StatisticalClaim as StatisticalClaim,
     claim as claim,
 )
 from ._claims.fields import (
@@ -95,5 +97,6 @@ from ._rates.rates import (
 from ._run.runner import run as run
 from ._store.machine import cores as cores, machine as machine, versions as versions
 from ._store.store import Store as Store
+from ._verdicts.constant import Constant as Constant, tightest as tightest
 from ._verdicts.testing import assert_holds as assert_holds
 from ._verdicts.verdict import Verdict as Verdict, judge as judge, replay as replay

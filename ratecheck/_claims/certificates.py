@@ -9,7 +9,7 @@ difference.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -77,6 +77,12 @@ class EvaluatedSides:
     def subset(self, rows: Numbers) -> EvaluatedSides:
         """The sides of some of the instances."""
         return EvaluatedSides(*(getattr(self, one.name)[rows] for one in dataclasses.fields(self)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[EvaluatedSides]) -> EvaluatedSides:
+        """The sides of all instances of these parts."""
+        names = [one.name for one in dataclasses.fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def evaluate(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from linsys import InputError
@@ -17,7 +19,9 @@ from ratecheck._claims.space import Fields, Predicate, Space
 
 #: What a measure returns: (measured, bound), numbers or arrays.
 Sides = tuple[Any, Any]
-Kind = Literal["upper", "lower", "identity", "distributional", "count", "qualitative", "rate"]
+Kind = Literal[
+    "upper", "lower", "identity", "distributional", "count", "qualitative", "rate", "statistical"
+]
 Relation = Literal["<=", ">=", "=="]
 _RELATION: dict[str, Relation] = {
     "upper": "<=",
@@ -251,6 +255,67 @@ class RateClaim(Statement):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StatisticalClaim(Statement):
+    """A statement about means that only samples tell: ``measure`` draws them.
+
+    Args:
+        space: the instances.
+        measure: instance and generator to independent samples of measured - bound, an array, or of
+            both sides, a pair of arrays. Its parameters are names of the instance's fields and
+            ``rng``, a seeded :class:`numpy.random.Generator`, from which alone samples come. It is
+            called until they decide.
+        between: two numbers between which every sample of measured - bound lies.
+        within: how large a mean of measured - bound counts as none.
+        alpha: probability that the verdict is wrong: that a true statement counts as violated, or
+            one that is exceeded by more than ``within``, on an instance sampled, as holding.
+        relation: "<=", ">=" or "==" between the means of measured and bound.
+        most: samples that one instance may take.
+    """
+
+    space: Space
+    measure: Callable[..., Any]
+    between: tuple[float, float]
+    within: float
+    alpha: float = 1e-6
+    relation: Relation = "<="
+    most: int = 100_000
+    kind: Kind = "statistical"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        low, high = self.between
+        if not -math.inf < low < high < math.inf:
+            raise InputError(
+                f"`between` of {self.id} must be two numbers, the smaller one first; "
+                f"found {self.between}"
+            )
+        if not 0 < self.within < high - low:
+            raise InputError(
+                f"`within` of {self.id} must be positive and less than {high - low:g}; "
+                f"found {self.within}"
+            )
+        if not 0 < self.alpha < 1:
+            raise InputError(f"`alpha` of {self.id} must be between 0 and 1; found {self.alpha}")
+        if self.relation not in ("<=", ">=", "=="):
+            raise InputError(
+                f"`relation` of {self.id} must be <=, >= or ==; found {self.relation!r}"
+            )
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function that was declared, of the fields that it names and ``rng``."""
+        return self.measure
+
+    def sampler(self, rng: np.random.Generator) -> Callable[[Any], Any]:
+        """The measure as a function of the instance alone, which draws from this generator."""
+        return OfInstance(partial(self.measure, rng=rng))
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Samples from the function's own arguments, as if it were no claim."""
+        return self.measure(*arguments, **options)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NotChecked(Statement):
     """A statement that no machine checks here, with the reason in ``note``."""
 
@@ -263,7 +328,7 @@ class NotChecked(Statement):
             raise InputError(f"`note` of {self.id} must say why it is not checked; found nothing")
 
 
-Entry = Claim | RateClaim | NotChecked
+Entry = Claim | RateClaim | StatisticalClaim | NotChecked
 
 
 def claim(

@@ -20,6 +20,7 @@ from ratecheck._claims.claim import (
     RateClaim,
     Regime,
     Relation,
+    StatisticalClaim,
 )
 from ratecheck._claims.fields import Field
 from ratecheck._claims.space import Space
@@ -83,6 +84,9 @@ class Paper:
     ``qualitative``   a statement in words, put as measured <= bound
     ``rate``          exponents: the function has no parameter, and returns
                       a list of :class:`ratecheck.Regime`
+    ``statistical``   a statement about means: the function has the parameter
+                      ``rng`` as well, and returns samples; see
+                      :class:`ratecheck.StatisticalClaim`
     ================  ==========================================================
 
     Args:
@@ -187,6 +191,63 @@ class Paper:
         def declare(regimes: Callable[[], Sequence[Regime]]) -> RateClaim:
             texts = self._texts(name, ref, tex, regimes)
             return RateClaim(regimes=regimes, **texts, **self._ids(RateClaim, name, options))
+
+        return declare
+
+    def statistical(
+        self,
+        name: str,
+        /,
+        *,
+        ref: str,
+        on: Space | Mapping[str, Field],
+        between: tuple[float, float],
+        within: float,
+        alpha: float = StatisticalClaim.alpha,
+        relation: Relation = StatisticalClaim.relation,
+        most: int = StatisticalClaim.most,
+        tex: str = "",
+        **options: Unpack[Known],
+    ) -> Callable[[Callable[..., Any]], StatisticalClaim]:
+        """Decorate a function that draws samples of measured - bound, or of both.
+
+        Args:
+            name: second half of the claim's id.
+            ref: where it is in the paper.
+            on: the instances, as in :meth:`statement`.
+            between: two numbers between which every sample of measured - bound lies.
+            within: how large a mean of measured - bound counts as none.
+            alpha: probability that the verdict is wrong.
+            relation: between the means of measured and bound.
+            most: samples that one instance may take.
+            tex: the statement as LaTeX.
+            options: those of :class:`ratecheck.StatisticalClaim`, as in :meth:`statement`.
+
+        >>> PAPER = Paper("mine", "My paper")
+        >>> from ratecheck import interval, judge
+        >>> @PAPER.statistical(
+        ...     "noise", ref="Lemma 2", on={"p": interval()}, between=(-1, 1), within=0.05
+        ... )
+        ... def noise(p, rng):
+        ...     'The mean of a Bernoulli variable is at most p.'
+        ...     return rng.binomial(1, p, size=1000) - p
+        >>> judge(noise).verdict
+        'holds'
+        """
+        space = on if isinstance(on, Space) else Space(fields=on)
+
+        def declare(measure: Callable[..., Any]) -> StatisticalClaim:
+            return StatisticalClaim(
+                space=space,
+                measure=measure,
+                between=between,
+                within=within,
+                alpha=alpha,
+                relation=relation,
+                most=most,
+                **self._texts(name, ref, tex, measure),
+                **self._ids(StatisticalClaim, name, options),
+            )
 
         return declare
 

@@ -23,18 +23,25 @@ from ratecheck._commands.arguments import (
     REPORT,
     Adapter,
     Budget,
+    Certificates,
+    Check,
     Claims,
+    Constant,
     Data,
     Effort,
     File,
+    Id,
     Ids,
     Json,
+    Keep,
     Limit,
     Model,
     ModelProfile,
     NoFigures,
+    OnModel,
     Open,
     Out,
+    PaperName,
     PlanOnly,
     Profile,
     Prompt,
@@ -49,6 +56,7 @@ from ratecheck._commands.arguments import (
     Variables,
     Verbose,
     Write,
+    examples,
 )
 from ratecheck._processes import interrupts, streams
 from ratecheck._store import RESULTS
@@ -60,7 +68,6 @@ app = typer.Typer(
     name="ratecheck",
     help="Reproduce the figures of papers, measure their rates and audit what they claim.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -69,7 +76,7 @@ _USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 _INTERRUPTED = "interrupted; the same command resumes"
 
 
-@app.command("list")
+@app.command("list", epilog=examples("list", "list --out results --json"))
 def list_(out: Out = RESULTS, as_json: Json = False) -> None:
     """List figures, rates and sections of claims, and how much the results folder holds."""
     from ratecheck._commands import listing
@@ -82,9 +89,9 @@ def list_(out: Out = RESULTS, as_json: Json = False) -> None:
         listing.show(rows)
 
 
-@app.command()
+@app.command(epilog=examples("show affpcl/fig1", "show my_figure.py --json"))
 def show(
-    reference: Annotated[str, typer.Argument(metavar="ID", help="Id or Python file.")],
+    reference: Id,
     as_json: Json = False,
 ) -> None:
     """Say what an experiment claims, and what the parameters mean that ``--set`` can change."""
@@ -98,7 +105,14 @@ def show(
         describe.show_description(experiment)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "run affpcl/fig1 --profile paper",
+        "run 'affpcl/*' --threads 4",
+        "run affpcl/fig1 --set n=50 --seed 3",
+        "run my_paper/figures",
+    )
+)
 def run(
     ids: Ids,
     profile: Profile = "quick",
@@ -124,9 +138,15 @@ def run(
     _exit(not broken)
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "bridge affpcl",
+        "bridge fslora --model smollm2 --data FILE --plan",
+        "bridge fslora --model smollm2 --budget 20m --save-adapters 10",
+    )
+)
 def bridge(
-    name: Annotated[str, typer.Argument(help="Name of an experiment on models, such as affpcl.")],
+    name: OnModel,
     model: Model = None,
     data: Data = None,
     profile: ModelProfile = "quick",
@@ -192,7 +212,7 @@ def bridge(
         print(terminal.dump(job.plan.to_dict()))
 
 
-@app.command()
+@app.command(epilog=examples("model", "model smollm2"))
 def model(
     name: Annotated[
         str | None,
@@ -210,7 +230,9 @@ def model(
         print(fetched(name))
 
 
-@app.command()
+@app.command(
+    epilog=examples("score FILE --model smollm2", "score FILE --model smollm2 --adapter FOLDER")
+)
 def score(
     data: Annotated[Path, typer.Argument(metavar="FILE", help="Questions with choices.")],
     model: Model = None,
@@ -260,7 +282,11 @@ def score(
     terminal.console().print(terminal.tabulate(headers, cells))
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "chat --model smollm2", 'chat --model smollm2 --adapter FOLDER --ask "2 + 2 = "'
+    )
+)
 def chat(
     model: Model = None,
     adapter: Adapter = None,
@@ -314,9 +340,9 @@ def _run(job: Job, references: Sequence[str], as_json: bool, *, alone: bool) -> 
     _exit(all(outcome.ok for outcome in outcomes))
 
 
-@app.command()
+@app.command(epilog=examples("rates affpcl", "rates affpcl --in t,n"))
 def rates(
-    paper: Annotated[str, typer.Argument(help="Short name of the paper, such as affpcl.")],
+    paper: PaperName,
     variables: Variables = None,
     profile: Profile = "quick",
     seed: Seed = None,
@@ -341,7 +367,7 @@ def rates(
     _exit(all(outcome.ok for outcome in outcomes) and not broken)
 
 
-@app.command()
+@app.command(epilog=examples("reproduce", "reproduce --profile paper --threads 8"))
 def reproduce(
     profile: Profile = "quick",
     seed: Seed = None,
@@ -370,7 +396,7 @@ def reproduce(
     _exit(held and not failures and not broken)
 
 
-@app.command()
+@app.command(epilog=examples("report --open", "report --profile paper --file page.html"))
 def report(
     out: Out = RESULTS,
     profile: Profile = "quick",
@@ -391,7 +417,15 @@ def report(
         webbrowser.open(path.resolve().as_uri())
 
 
-@app.command()
+@app.command(
+    epilog=examples(
+        "audit my_claims.py",
+        "audit affpcl.d3 --show",
+        "audit 'affpcl.d1*' --effort hunt",
+        "audit affpcl.d3 --constant",
+        "audit --replay results/audit/counterexamples/affpcl.d3.json",
+    )
+)
 def audit(
     claims: Claims = None,
     effort: Effort = "quick",
@@ -402,6 +436,7 @@ def audit(
     as_json: Json = False,
     list_claims: Annotated[bool, typer.Option("--list", help="List the claims only.")] = False,
     show_claims: Annotated[bool, typer.Option("--show", help="Say all about the claims.")] = False,
+    constant: Constant = False,
     replay: Replay = None,
     write: Write = None,
 ) -> None:
@@ -410,7 +445,8 @@ def audit(
     from ratecheck._commands import audits
     from ratecheck._store.machine import cores
 
-    modes = {"--list": list_claims, "--show": show_claims, "--replay": replay, "--write": write}
+    modes = {"--list": list_claims, "--show": show_claims, "--constant": constant}
+    modes |= {"--replay": replay is not None, "--write": write is not None}
     chosen = [name for name, given in modes.items() if given]
     if len(chosen) > 1:
         raise InputError(f"options must be one of {', '.join(modes)}; found {' and '.join(chosen)}")
@@ -420,6 +456,11 @@ def audit(
         _exit(audits.replay(replay, claims or (), as_json))
     elif list_claims or show_claims:
         audits.list_or_describe(claims or (), out, as_json, in_full=show_claims, broken=told)
+    elif constant:
+        from ratecheck._commands import constants
+
+        constants.show(claims or (), effort, seed, limit, as_json, broken=told)
+        _exit(not broken)
     else:
         workers = cores() if threads is None else threads
         results = audits.judge(claims or (), out, effort, seed, workers, limit, write, broken=told)
@@ -427,7 +468,26 @@ def audit(
         _exit(all(result.ok for result in results) and not broken)
 
 
-@app.command("new")
+@app.command(epilog=examples("certify 'affpcl.d1*' --out certificates"))
+def certify(
+    claims: Claims = None,
+    check: Check = None,
+    out: Certificates = RESULTS / "certificates",
+    results: Out = RESULTS,
+    limit: Limit = None,
+    as_json: Json = False,
+    write: Keep = None,
+) -> None:
+    """Prove that false claims are false, by rationals and balls, with certificates."""
+    from ratecheck._commands import certify as commands
+
+    if check is not None:
+        _exit(commands.check(check, claims or (), as_json))
+    else:
+        commands.show(commands.prove(claims or (), results, limit, out, write), as_json)
+
+
+@app.command("new", epilog=examples("new my_paper", "new my_paper --into papers"))
 def new_(
     name: Annotated[str, typer.Argument(help="Name of the package, such as my_paper.")],
     into: Annotated[
@@ -444,7 +504,7 @@ def new_(
     say(console(), [*lines, f"{first / 'README.md'} says what to change."])
 
 
-@app.command()
+@app.command(epilog=examples("bench mgda", "bench affpcl --quick"))
 def bench(
     name: Annotated[str, typer.Argument(help="Name of a benchmark, such as affpcl.")],
     quick: Quick = False,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ratecheck._commands import completion
+
 #: The page of the results, in their folder.
 REPORT = "report.html"
 #: The model of the profile for it, where none is given.
@@ -20,9 +22,34 @@ def folder(text: str | Path) -> Path:
     return Path(text)
 
 
+def examples(*lines: str) -> str:
+    """Lines of commands as the end of a help text, each on a line of its own."""
+    return "\n\n".join(["Examples:", *(f"ratecheck {line}" for line in lines)])
+
+
+Id = Annotated[
+    str,
+    typer.Argument(metavar="ID", help="Id or Python file.", autocompletion=completion.experiments),
+]
+OnModel = Annotated[
+    str,
+    typer.Argument(
+        help="Name of an experiment on models, such as affpcl.", autocompletion=completion.bridges
+    ),
+]
+PaperName = Annotated[
+    str,
+    typer.Argument(
+        help="Short name of the paper, such as affpcl.", autocompletion=completion.papers_of
+    ),
+]
 Ids = Annotated[
     list[str],
-    typer.Argument(metavar="ID...", help='Ids, patterns ("affpcl/*"), Python files or folders.'),
+    typer.Argument(
+        metavar="ID...",
+        help='Ids, patterns ("affpcl/*"), Python files or folders.',
+        autocompletion=completion.experiments,
+    ),
 ]
 Profile = Annotated[str, typer.Option(metavar="quick|paper", help="Size of the experiment.")]
 ModelProfile = Annotated[
@@ -127,7 +154,11 @@ Claims = Annotated[
         metavar="[ID...]",
         help='Ids, papers, sections, patterns ("affpcl.d*"), Python files or folders.',
         show_default="every claim",
+        autocompletion=completion.claims,
     ),
+]
+Constant = Annotated[
+    bool, typer.Option("--constant", help="Say by what bounds have to be multiplied to hold.")
 ]
 Effort = Annotated[str, typer.Option(metavar="quick|normal|hunt", help="How hard to search.")]
 Limit = Annotated[
@@ -147,6 +178,22 @@ Write = Annotated[
     typer.Option(
         metavar="FOLDER",
         help="Also write verdicts.json, verdicts.md and findings.md.",
+        parser=folder,
+    ),
+]
+Check = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Verify the certificates in a file.")
+]
+Certificates = Annotated[
+    Path,
+    typer.Option("--out", metavar="FOLDER", help="Folder of the certificates.", parser=folder),
+]
+Keep = Annotated[
+    Path | None,
+    typer.Option(
+        "--write",
+        metavar="FOLDER",
+        help="Also write certificates.json, a claim to a line.",
         parser=folder,
     ),
 ]

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from linsys import InputError
-from ratecheck._claims.claim import RELATIONS, Claim, Entry, NotChecked, RateClaim, Statement
+from ratecheck._claims.claim import RELATIONS, Claim, Entry, Statement, StatisticalClaim
 from ratecheck._discover import papers, project
 from ratecheck._discover.project import raise_fault
 from ratecheck._discover.table import Broken
@@ -136,11 +136,7 @@ def section(origin: str) -> list[Item]:
     """The claims of one module or file, each once, in its order."""
     loaded = module(origin)
     title = (loaded.__doc__ or origin).strip().splitlines()[0].rstrip(".")
-    entries = {
-        id(value): value
-        for value in vars(loaded).values()
-        if isinstance(value, Claim | RateClaim | NotChecked)
-    }
+    entries = {id(value): value for value in vars(loaded).values() if isinstance(value, Entry)}
     return [Item(entry, origin, title) for entry in entries.values()]
 
 
@@ -312,7 +308,7 @@ def _checked(items: Sequence[Item]) -> list[Item]:
     for item in distinct:
         for relation in RELATIONS:
             other = getattr(item.entry, relation)
-            sort = Claim if relation == "corrected" else Statement
+            sort = Claim | StatisticalClaim if relation == "corrected" else Statement
             if other is not None and not isinstance(known.get(other), sort):
                 raise InputError(
                     f"`{relation}` of {item.id} must be the id of a claim; found {other!r}"

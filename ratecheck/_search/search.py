@@ -7,6 +7,7 @@ seed and from names, so that a search repeats whatever else runs beside it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,7 +35,6 @@ from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.samples import SHARED, Batch, batches, draw, generator
 from ratecheck._claims.space import Fault, Fields, Layout, Sizes, Unsettled
-from ratecheck._processes.limit import TimeLimit
 from ratecheck._search.ascent import Climb
 from ratecheck._search.hypothesis_search import search_examples
 from ratecheck._search.reservoir import Reservoir
@@ -77,6 +77,10 @@ _DOUBTFUL, _PROBES = 0.01, 3
 _MOST_DRAWN = 60_000
 #: So many of the first instances are measured again, at once and at the end.
 _MEASURED_TWICE = 32
+#: Seconds of a batch that is measured part by part, so that a limit does not lose all of it.
+_LONG = 1.0
+#: A call that computes for less than this share of the time waits.
+_IDLE = 0.01
 
 
 @dataclass
@@ -117,6 +121,11 @@ def _binary_fractions(count: int) -> list[float]:
     ]
 
 
+def _now() -> tuple[float, float]:
+    """Seconds by the clock and of CPU time."""
+    return time.perf_counter(), time.process_time()
+
+
 def _rank(tightness: Numbers) -> Numbers:
     """Tightness, with bounds of zero below other violations that are clear."""
     return np.where(collapsed(tightness), _CLEAR_VIOLATION, tightness)
@@ -134,6 +143,7 @@ class Search:
         looseness: the smallest bound / trivial.
         bounded: whether the bound was finite on some instance.
         current: the batch under evaluation and the number in it, for whoever reports a failure.
+        began: when the last call of the measure began, in seconds by the clock and of CPU time.
         families: by the id of a claim that is used, how many of its counterexamples are instances
             of this claim's space ("tried"), and how many of these violate it, too ("violated").
     """
@@ -150,25 +160,19 @@ class Search:
         self.bounded = False
         self.current: tuple[Fields, int | None] | None = None
         self.trusted = False
+        self.began = _now()
+        self._pace = np.inf  # seconds for an instance, as long as none is known
+        self._parts: list[EvaluatedSides] = []
         self._restart()
 
     def run(self, effort: Effort, enough: float = np.inf) -> None:
         """All stages; each starts from what the earlier ones found, a violation ends them.
 
         So does an instance that is at least as tight as ``enough``.
-
-        Raises:
-            TimeLimit: if a limit strikes, which then says what came out so far.
         """
-        try:
-            self._run(effort, enough)
-            for batch, sides in self._first:
-                self._repeat(batch, sides)
-        except TimeLimit as late:
-            if self.violation is not None:
-                raise
-            what = "(a larger limit allows more): no violation confirmed"
-            raise TimeLimit(f"{late} {what}") from late
+        self._run(effort, enough)
+        for batch, sides in self._first:
+            self._repeat(batch, sides)
 
     def _run(self, effort: Effort, enough: float) -> None:
         for stage in self._stages(effort):
@@ -211,6 +215,25 @@ class Search:
         # where the bound is attained almost everywhere, there is nothing to climb
         left = before + effort.ascents * effort.budget - self.sampled
         yield lambda: self._sample_more(left // 2)
+
+    def is_stuck(self, seconds: float) -> bool:
+        """Whether the last call of the measure computes, or waits, for so many seconds already."""
+        clock, cpu = (now - then for now, then in zip(_now(), self.began, strict=True))
+        return cpu > seconds or (clock > seconds and cpu < _IDLE * clock)
+
+    @property
+    def examined(self) -> int:
+        """How many instances were measured, those of a batch that is not complete as well."""
+        return self.instances + sum(len(sides.tightness) for sides in self._parts)
+
+    @property
+    def open_candidates(self) -> int:
+        """How many instances exceed the bound in float64 and were not asked for in high precision.
+
+        Of those in batches that are complete, only the tightest ones count.
+        """
+        parts = sum(int((sides.tightness > CANDIDATE).sum()) for sides in self._parts)
+        return parts + sum(one.tightness > CANDIDATE and not one.checked for one in self.best)
 
     @property
     def unchecked(self) -> int:
@@ -267,7 +290,25 @@ class Search:
         self._repeat(one, self._evaluated(one))
 
     def _evaluated(self, batch: Batch) -> EvaluatedSides:
-        return evaluate(self.claim, batch, self._watch, trusted=self.trusted)
+        """Both sides; of a slow measure part by part, for whoever asks in between."""
+        done = 0
+        while done < len(batch):
+            size = len(batch) - done
+            if not self.claim.space.batched and self._pace * size > _LONG:
+                size = max(1, int(_LONG / self._pace))
+            whole = size == len(batch)
+            part = batch if whole else batch.subset(np.arange(done, done + size))
+            begun = time.perf_counter()
+            try:
+                sides = evaluate(self.claim, part, self._watch, trusted=self.trusted)
+            except Fault as fault:
+                fault.index += done
+                raise
+            self._pace = (time.perf_counter() - begun) / size
+            self._parts.append(sides)
+            done += size
+        parts, self._parts = self._parts, []
+        return parts[0] if len(parts) == 1 else EvaluatedSides.joined(parts)
 
     def _repeat(self, batch: Batch, sides: EvaluatedSides) -> None:
         try:
@@ -293,6 +334,7 @@ class Search:
 
     def _watch(self, fields: Fields, index: int | None) -> None:
         self.current = fields, index
+        self.began = _now()
         if self._tell is not None:
             self._tell(fields, index)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import signal
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -22,6 +23,8 @@ from ratecheck._verdicts.verdict import LIMITS, Verdict, judge
 
 #: CPU seconds after a claim's own limit, which can say more, until its process is killed.
 _GRACE = 2.0
+#: Seconds over which instances are counted.
+_LOOK = 0.5
 
 
 def judge_all(
@@ -35,9 +38,11 @@ def judge_all(
 ) -> Iterator[tuple[Item, Verdict]]:
     """Each claim with its verdict, as they get ready.
 
-    A claim that raises, ends its process or computes (or waits) for more than ``limit`` seconds has
-    the verdict "error", with the reason and, where it is known, the instance. Compilation has no
-    limit; ``doing`` is told "compiling" again and again while a worker is at it, and else "".
+    A claim that raises or ends its process has the verdict "error", with the reason and, where it
+    is known, the instance; one that computes (or waits) for more than ``limit`` seconds has what
+    :func:`judge` says of that, or "error" if its process had to be killed. Compilation has no
+    limit; ``doing`` is told again and again "compiling" while a worker is at it, and else how many
+    instances all of them measure in a second.
     """
     limit = LIMITS[effort] if limit is None else limit
     # rates take longest; begun last, one of them would leave all other workers idle
@@ -50,9 +55,12 @@ def judge_all(
             for item, note in zip(ordered, notes, strict=True)
         ]
 
+        pace = _Pace()
+
         def look(running: Collection[int]) -> None:
             compiles = any(trace_module.compiles(notes[position]) for position in running)
-            doing("compiling" if compiles else "")
+            rate = pace.look({k: trace_module.begun(notes[k]) for k in running})
+            doing("compiling" if compiles else f"{rate:,.0f} instances/s" if rate else "")
 
         # by the wall clock, where the kernel counts no CPU time
         timeout = None if limit_module.KERNEL else limit + _GRACE
@@ -61,6 +69,22 @@ def judge_all(
         ):
             item = ordered[position]
             yield item, _verdict_of_worker(future, item, limit, notes[position])
+
+
+class _Pace:
+    """How many instances workers measure in a second, from what each has begun."""
+
+    def __init__(self) -> None:
+        self._rate, self._at = 0.0, time.perf_counter()
+        self._seen: Mapping[int, int] = {}
+
+    def look(self, begun: Mapping[int, int]) -> float:
+        """The rate since the last look, or the one before where that was a moment ago."""
+        now = time.perf_counter()
+        if now - self._at >= _LOOK:
+            new = sum(count - self._seen.get(position, 0) for position, count in begun.items())
+            self._rate, self._at, self._seen = max(new, 0) / (now - self._at), now, begun
+        return self._rate
 
 
 def _judge_in_worker(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from linsys import InputError
-from ratecheck._claims.claim import VERDICTS, Claim
+from ratecheck._claims.claim import VERDICTS, Claim, StatisticalClaim
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._verdicts.verdict import Verdict, replay
 
@@ -54,7 +54,7 @@ def replay_file(path: Path, references: Sequence[str] = ()) -> Replayed:
             f"in {path}"
         )
     item = _item(name, content.get("file"), references)
-    if not isinstance(item.entry, Claim):
+    if not isinstance(item.entry, Claim | StatisticalClaim):
         raise InputError(f"`id` in {path} must be of a claim about instances; found {name}")
     stated = item.entry.expect if stated is None else stated
     if stated not in VERDICTS:

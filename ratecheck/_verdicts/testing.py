@@ -13,7 +13,7 @@ import json
 from typing import Any
 
 from linsys import InputError
-from ratecheck._claims.claim import Claim, Entry, Statement
+from ratecheck._claims.claim import Claim, Entry, Statement, StatisticalClaim
 from ratecheck._discover.catalogue import catalogue, find_claims
 from ratecheck._verdicts.verdict import Verdict, judge
 
@@ -80,6 +80,8 @@ def entry_of(claim: Any) -> Any:
 
 def _file(entry: Entry) -> dict[str, str]:
     """The file that a claim of the user's is most likely defined in: the one of its measure."""
-    if any(item.entry is entry for item in catalogue()) or not isinstance(entry, Claim):
+    if not isinstance(entry, Claim | StatisticalClaim):
+        return {}
+    if any(item.entry is entry for item in catalogue()):
         return {}
     return {"file": inspect.getsourcefile(inspect.unwrap(entry.function)) or ""}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -21,13 +21,22 @@ from ratecheck._claims.certificates import (
     certify,
     ratio,
 )
-from ratecheck._claims.claim import Claim, Entry, NotChecked, RateClaim, Regime
+from ratecheck._claims.claim import (
+    Claim,
+    Entry,
+    NotChecked,
+    RateClaim,
+    Regime,
+    StatisticalClaim,
+)
+from ratecheck._claims.samples import Batch
 from ratecheck._claims.space import Fault, Fields, Unsettled, call
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
 from ratecheck._search.others import without_rounding
 from ratecheck._search.search import EFFORTS, Effort, Families, ScoredInstance, Search
 from ratecheck._search.witness import Witness, choose
+from ratecheck._verdicts.statistical import instances_of, sampled
 
 #: Counts the changes of what :func:`judge` finds or says. Verdicts kept with the papers carry it,
 #: and are all judged again when it is raised. What this version finds is recorded by
@@ -37,6 +46,8 @@ VERSION = 1
 LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
 #: A bound so many times a trivial one, on every instance, says nothing that was not known.
 UNREACHABLE = 10.0
+#: A call of the measure that takes more than this share of the limit does not return.
+_MOST = 0.5
 #: What can be said against a counterexample, the gravest first, and what it means.
 DOUBTS = {
     "degenerate": "none of its neighbours within 1 % violates the statement",
@@ -76,7 +87,8 @@ class Verdict:
             violates the claim as well; and the "assumptions" that it was checked to meet. See
             :mod:`ratecheck._search.witness`.
         seconds: time it took.
-        details: further numbers, such as per-regime exponents.
+        details: further numbers, such as per-regime exponents; ``unfinished`` of a search that its
+            limit ended, which depends on the machine and is not stored.
     """
 
     id: str
@@ -138,8 +150,9 @@ def judge(
         entry: a claim, a rate claim or an unchecked statement.
         effort: "quick", "normal" or "hunt".
         seed: of everything random; equal seeds give equal verdicts.
-        limit: seconds of CPU time (or of waiting) after which the answer is "error"; by default
-            those of the effort. Compilation does not count.
+        limit: seconds of CPU time (or of waiting) after which the search ends; by default those of
+            the effort. The answer is then "not decided", with what was done, or "error" where a
+            single call of the measure took most of it. Compilation does not count.
         watch: called before every call of a measure with the arrays (B, *shape) by field and the
             number of the instance (None if all B at once), for a caller that may have to kill the
             process and wants to say what was under evaluation.
@@ -168,17 +181,18 @@ def judge(
                 verdict = Verdict(entry.id, "not checked", reason=entry.note)
             elif isinstance(entry, RateClaim):
                 verdict = _of_rate(entry)
+            elif isinstance(entry, StatisticalClaim):
+                verdict = _of_samples(entry, instances_of(entry, effort, seed), seed)
             else:
                 assert search is not None
                 search.run(EFFORTS[effort], enough)
                 verdict = _of_search(search, EFFORTS[effort])
                 if search.claim.family:
                     verdict.details["family"] = _of_family(search.claim)
-    except (Fault, TimeLimit) as error:
-        reason = str(error)
-        if isinstance(error, TimeLimit) and search is not None:
-            reason += f", after {search.instances} instances"
-        verdict = _error_verdict(entry, search, reason)
+    except TimeLimit as error:
+        verdict = _unfinished(entry, search, str(error), LIMITS[effort] if limit is None else limit)
+    except Fault as error:
+        verdict = _error_verdict(entry, search, str(error))
     verdict.corrected = entry.corrected
     verdict.evidence = evidence(entry, verdict)
     verdict.seconds = time.perf_counter() - start
@@ -187,8 +201,10 @@ def judge(
 
 def evidence(entry: Entry, verdict: Verdict) -> str:
     """What decided; empty where nothing was."""
-    if verdict.verdict in ("error", "not checked"):
+    if verdict.verdict in ("error", "not checked") or verdict.details.get("unfinished"):
         return ""
+    if isinstance(entry, StatisticalClaim):
+        return f"sampled, wrong with probability at most {entry.alpha:g}"
     if isinstance(entry, RateClaim):
         systems = sum(regime["systems"] for regime in verdict.details["regimes"])
         return f"fitted on {systems} system{'s' * (systems != 1)}"
@@ -201,8 +217,12 @@ def evidence(entry: Entry, verdict: Verdict) -> str:
     return f"searched{where}"
 
 
-def replay(claim: Claim, instance: Mapping[str, Any], limit: float = LIMITS["quick"]) -> Verdict:
+def replay(
+    claim: Claim | StatisticalClaim, instance: Mapping[str, Any], limit: float = LIMITS["quick"]
+) -> Verdict:
     """The verdict on one stored instance, in high precision: "violated", "holds" or "error".
+
+    A statistical claim is sampled anew.
 
     Args:
         claim: the claim it is about.
@@ -233,12 +253,15 @@ def replay(claim: Claim, instance: Mapping[str, Any], limit: float = LIMITS["qui
                 raise Fault(f"the instance breaks {broken[0]!r}")
             if not claim.space.passing(arrays)[0]:
                 raise Fault("the instance does not meet what the claim is given")
+            if isinstance(claim, StatisticalClaim):
+                sizes = claim.space.sizes_of(arrays)
+                return _of_samples(claim, [Batch(claim.space, arrays, sizes)], 0)
             sides = certify(claim, arrays)
     except (Fault, TimeLimit) as error:
         return Verdict(claim.id, "error", reason=str(error), counterexample=dict(instance))
     verdict = _with_sides(claim, "violated" if sides.violated else "holds", sides)
     verdict.instances = 1
-    verdict.best = _plain(arrays)
+    verdict.best = plain(arrays)
     verdict.counterexample = verdict.best if sides.violated else None
     verdict.corrected = claim.corrected
     return verdict
@@ -249,7 +272,7 @@ def _of_search(search: Search, effort: Effort) -> Verdict:
         return _violated(search, search.violation, effort)
     if not search.instances:
         return _vacuous(search)
-    verdict, instance = _tightest(search, effort)
+    verdict, instance = tightest_instance(search, effort)
     search.repeat_one(instance.fields)
     if search.rejected:
         verdict.details["rejected"] = search.rejected
@@ -276,7 +299,7 @@ def _of_search(search: Search, effort: Effort) -> Verdict:
     return verdict
 
 
-def _tightest(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
+def tightest_instance(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
     """The tightest instance that high precision confirms to be one: not both sides rounding.
 
     Where it finds a violation that float64 took for rounding, that is the verdict.
@@ -301,12 +324,12 @@ def _tightest(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
                 raise Fault(f"float64 exceeds the bound, but {fault.reason}") from fault
             reason = f"ratio in float64 only: {fault.reason}"
             verdict = Verdict(claim.id, "holds", ratio=instance.tightness, reason=reason)
-            verdict.best = _plain(instance.fields)
+            verdict.best = plain(instance.fields)
             return first or (verdict, instance)
         if sides.violated:  # float64 had its doubts
             return _violated(search, instance, effort), instance
         verdict = _with_sides(claim, "holds", sides)
-        verdict.best = _plain(instance.fields)
+        verdict.best = plain(instance.fields)
         nothing = max(abs(sides.measured), abs(sides.bound)) <= _NOTHING
         if nothing:  # the quotient of two roundings
             verdict.ratio = None
@@ -325,7 +348,7 @@ def _violated(search: Search, instance: ScoredInstance, effort: Effort) -> Verdi
     if not shown.sides.violated:  # as it was a moment ago
         raise Unsettled(f"measure exceeds the bound at times; {STEADY.format('the instance')}")
     verdict = _with_sides(search.claim, "violated", shown.sides)
-    verdict.counterexample = verdict.best = _plain(shown.fields)
+    verdict.counterexample = verdict.best = plain(shown.fields)
     verdict.witness = shown.to_dict()
     verdict.reason = _doubts(shown)
     verdict.instances = search.instances
@@ -392,14 +415,75 @@ def _of_rate(entry: RateClaim) -> Verdict:
     )
 
 
+def _of_samples(claim: StatisticalClaim, batches: Sequence[Batch], seed: int) -> Verdict:
+    """The verdict of sequential tests on these instances."""
+    if not batches:
+        return Verdict(claim.id, "vacuous", reason="no instance meets what the claim is given")
+    found, late = sampled(claim, batches, seed)
+    total = sum(one.samples for one in found)
+    verdict = Verdict(claim.id, "holds", instances=len(found), corrected=claim.corrected)
+    verdict.details = {"samples": total, "alpha": claim.alpha, "within": claim.within}
+    odds = f"with error probability at most {claim.alpha:g}"
+    opened = [one for one in found if one.said == "not decided"]
+    signed = {"<=": 1, ">=": -1}.get(claim.relation, 0)
+    worst = max(found, key=lambda one: signed * one.mean if signed else abs(one.mean), default=None)
+    if worst is not None:
+        worst = next((one for one in found if one.said == "violated"), worst)
+        verdict.best, verdict.details["mean"] = plain(worst.batch.fields), worst.mean
+        verdict.measured, verdict.bound = f"{worst.mean:.4g}", "0"
+    if worst is not None and worst.said == "violated":
+        verdict.verdict, verdict.counterexample = "violated", verdict.best
+        verdict.reason = (
+            f"{odds}: the mean of {worst.samples:,} samples of measured - bound is {worst.mean:.4g}"
+        )
+    elif late:
+        verdict.verdict, verdict.details["unfinished"] = "not decided", True
+        verdict.reason = (
+            f"{late}: no violation on {len(found)} of {len(batches)} instances; a larger limit "
+            "allows more"
+        )
+    elif opened:
+        verdict.verdict = "not decided"
+        verdict.reason = (
+            f"on {len(opened)} of {len(found)} instances {claim.most:,} samples do not decide "
+            f"between 0 and {claim.within:g}; a larger `most` may"
+        )
+    else:
+        verdict.reason = f"on these instances to within {claim.within:g}, {odds}"
+    return verdict
+
+
+def _unfinished(entry: Entry, search: Search | None, late: str, limit: float) -> Verdict:
+    """What a search says that was ended by its limit."""
+    if search is None:
+        return _error_verdict(entry, search, f"{late}; a larger limit allows more")
+    if search.violation is not None:
+        return _error_verdict(entry, search, f"{late}, after {search.examined:,} instances")
+    done = f"no violation in {search.examined:,} instances; a larger limit allows more"
+    if not search.examined or search.is_stuck(_MOST * limit):
+        return _error_verdict(entry, search, f"{late} on this instance; {done}")
+    reason = f"{late}: {done}"
+    if search.open_candidates:
+        reason += (
+            f"; {search.open_candidates:,} of them exceed the bound in float64, and high precision "
+            "was not asked yet"
+        )
+    verdict = Verdict(entry.id, "not decided", instances=search.examined, reason=reason)
+    best = search.best[0] if search.best else None
+    if best is not None and 0 < best.tightness <= CANDIDATE:
+        verdict.ratio, verdict.best = best.tightness, plain(best.fields)
+    verdict.details["unfinished"] = True
+    return verdict
+
+
 def _error_verdict(entry: Entry, search: Search | None, reason: str) -> Verdict:
     verdict = Verdict(entry.id, "error", reason=reason)
     if search is not None:
-        verdict.instances = search.instances
+        verdict.instances = search.examined
         if search.current is not None:
             arrays, index = search.current
             one = slice(index or 0, (index or 0) + 1)
-            verdict.counterexample = _plain({name: v[one] for name, v in arrays.items()})
+            verdict.counterexample = plain({name: v[one] for name, v in arrays.items()})
     return verdict
 
 
@@ -410,7 +494,8 @@ def _with_sides(claim: Claim, verdict: str, sides: Certificate) -> Verdict:
     )
 
 
-def _plain(arrays: Fields) -> dict[str, Any]:
+def plain(arrays: Fields) -> dict[str, Any]:
+    """One instance (B = 1) as plain lists by field."""
     return {name: values[0].tolist() for name, values in arrays.items()}
 
 

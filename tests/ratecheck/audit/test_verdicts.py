@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ import ratecheck as rc
 from linsys import InputError
 from linsys.linalg import is_precise, norm
 from ratecheck._claims.claim import VERDICTS
+from ratecheck._search import search as search_module
 from ratecheck._search.search import Search
 
 NUMBERS = rc.Space(fields={"x": rc.interval(), "y": rc.interval()})
@@ -166,19 +168,70 @@ def endless(s: Any) -> tuple[Any, Any]:
 def test_a_measure_that_never_returns_is_interrupted() -> None:
     verdict = rc.judge(upper(endless), limit=0.5)
     assert verdict.verdict == "error"
-    told = (
-        "no answer while it waited for 0.5 s (a larger limit allows more): no violation confirmed"
+    assert verdict.reason == (
+        "no answer while it waited for 0.5 s on this instance; no violation in "
+        f"{verdict.instances:,} instances; a larger limit allows more"
     )
-    assert verdict.reason == f"{told}, after {verdict.instances} instances"
     assert verdict.counterexample is not None
     assert verdict.counterexample["x"] > 0.7
+
+
+def compute(seconds: float) -> None:
+    """Use so many CPU seconds."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("corners", "ratio"), [((), None), (({"x": 0.25},), 0.125)])
+def test_a_slow_measure_is_told_what_was_done(corners: Any, ratio: float | None) -> None:
+    calls: list[float] = []
+
+    def slow(s: Any) -> tuple[Any, Any]:
+        calls.append(s.x)
+        compute(0.01)
+        return s.x / 2, 1
+
+    space = rc.Space(fields={"x": rc.interval()}, corners=corners)
+    verdict = rc.judge(upper(slow, space), limit=3.0)
+    assert verdict.verdict == "not decided"
+    assert verdict.reason == (
+        f"no answer within 3 s of CPU time: no violation in {verdict.instances:,} instances; "
+        "a larger limit allows more"
+    )
+    assert len(calls) / 3 < verdict.instances <= len(calls)  # some twice, some in an open part
+    assert verdict.ratio == pytest.approx(ratio)  # of what is complete
+    assert (verdict.evidence, verdict.counterexample) == ("", None)
+
+
+@pytest.mark.slow
+def test_candidates_that_were_not_looked_at_again_are_told() -> None:
+    def slow(s: Any) -> tuple[Any, Any]:
+        compute(0.01)
+        return s.x, 0.5
+
+    verdict = rc.judge(upper(slow, rc.Space(fields={"x": rc.interval()})), limit=3.0)
+    assert verdict.verdict == "not decided"
+    assert re.search(r"; \d+ of them exceed the bound in float64, and high prec", verdict.reason)
+    assert verdict.ratio is None
+
+
+def test_parts_of_a_batch_are_measured_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judged() -> dict[str, Any]:
+        verdict = rc.judge(upper(lambda s: (s.x * (1 - s.x), 0.25)))
+        return verdict.to_dict() | {"seconds": 0.0}
+
+    whole = judged()
+    monkeypatch.setattr(search_module, "_LONG", 1e-3)
+    assert judged() == whole
 
 
 def test_a_limit_that_strikes_after_a_violation_does_not_deny_it() -> None:
     with mock.patch.object(Search, "_climb_from", side_effect=lambda *_: time.sleep(100)):
         late = rc.judge(upper(lambda s: (s.x, 0.5)), limit=0.5)
     assert late.verdict == "error"
-    assert late.reason == f"no answer while it waited for 0.5 s, after {late.instances} instances"
+    assert late.reason == f"no answer while it waited for 0.5 s, after {late.instances:,} instances"
     assert late.instances > 0
 
 

@@ -1,0 +1,47 @@
+"""What ``ratecheck audit --constant`` does: the least constants of bounds, and where they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from ratecheck._discover.catalogue import find_claims
+from ratecheck._report.terminal import console, dump, say
+from ratecheck._verdicts.constant import Constant, tightest
+
+
+def show(
+    references: Sequence[str],
+    effort: str,
+    seed: int,
+    limit: float | None,
+    as_json: bool,
+    *,
+    broken: Callable[[str], None],
+) -> None:
+    """Print the least constant of each of these bounds; see :func:`ratecheck.tightest`."""
+    items = find_claims(references, broken)
+    found = [tightest(item.entry, effort, seed, limit=limit) for item in items]
+    if as_json:
+        print(dump([one.to_dict() for one in found]))
+    else:
+        say(console(), [line for one in found for line in _lines(one)])
+
+
+def _lines(one: Constant) -> list[str]:
+    """The constant in words: what the search needs, then the instance that needs it."""
+    if one.factor is None:
+        lines = [f"{one.id}: nothing is known of its constant"]
+    else:
+        sides = f"measured {one.relation} {one.factor:.6g} * bound"
+        lines = [f"{one.id}: {sides} on every instance tried"]
+    if one.sure is not None:
+        direction = "smaller" if one.relation == "<=" else "larger"
+        lines.append(
+            f"  no factor {direction} than {one.sure:.6g} is true, as this instance shows:"
+        )
+    if one.measured:
+        lines.append(f"  measured {one.measured}, bound {one.bound}")
+    lines += [f"  {name} = {json.dumps(values)}" for name, values in one.instance.items()]
+    lines += [f"  {one.reason}"] if one.reason else []
+    return [*lines, f"  {one.instances:,} instances tried"]

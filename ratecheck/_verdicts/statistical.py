@@ -1,0 +1,126 @@
+"""What is said of a statement about means that are sampled: see :class:`StatisticalClaim`.
+
+On each instance two bets run: that measured exceeds the bound, and that it does so by less than
+``within``. Whichever is won first decides the instance. The error probability is shared out over
+all instances and bets, so that it bounds that of the whole verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratecheck._claims.certificates import STEADY
+from ratecheck._claims.claim import StatisticalClaim
+from ratecheck._claims.samples import Batch, draw, generator
+from ratecheck._claims.space import Fault, Unsettled, call, quiet
+from ratecheck._processes.limit import TimeLimit
+from ratecheck._rates.betting import Bet
+
+#: Instances that are sampled, by effort.
+INSTANCES = {"quick": 12, "normal": 40, "hunt": 120}
+#: By what samples are multiplied so that they must have no positive mean.
+_SIGNS = {"<=": (1,), ">=": (-1,), "==": (1, -1)}
+
+
+@dataclass
+class Sampled:
+    """What samples say of one instance: "violated", "within" or "not decided"."""
+
+    batch: Batch
+    said: str
+    samples: int
+    mean: float
+
+
+def instances_of(claim: StatisticalClaim, effort: str, seed: int) -> list[Batch]:
+    """The instances that are sampled, each alone: corners, then some of all sizes."""
+    space, count = claim.space, INSTANCES[effort]
+    every = [
+        Batch(space, space.complete(corner), space.sizes_of(corner))
+        for corner in space.corner_fields
+    ]
+    drawn = [
+        batch.subset(np.array([row]))
+        for batch in draw(space, seed, 0, 4 * count)
+        for row in np.flatnonzero(space.passing(batch.fields))
+    ]
+    pick = np.linspace(0, len(drawn) - 1, min(count, len(drawn))).round().astype(int)
+    return [one for one in every if space.passing(one.fields)[0]] + [drawn[k] for k in pick]
+
+
+def sampled(
+    claim: StatisticalClaim, batches: Sequence[Batch], seed: int
+) -> tuple[list[Sampled], str]:
+    """What was found on these instances, up to the first that breaks the statement.
+
+    And what a limit said that struck meanwhile, else "".
+    """
+    alpha = claim.alpha / (len(batches) * len(_SIGNS[claim.relation]))
+    found: list[Sampled] = []
+    try:
+        for number, batch in enumerate(batches):
+            found.append(_on_instance(claim, batch, alpha, (seed, claim.id, "samples", number)))
+            if found[-1].said == "violated":
+                break
+    except TimeLimit as late:
+        return found, str(late)
+    return found, ""
+
+
+def _on_instance(
+    claim: StatisticalClaim, batch: Batch, alpha: float, names: tuple[object, ...]
+) -> Sampled:
+    low, high = claim.between
+    bets = []
+    for sign in _SIGNS[claim.relation]:
+        ends = sorted((sign * low, sign * high))
+        below = Bet(claim.within - ends[1], claim.within - ends[0])
+        bets.append((sign, Bet(ends[0], ends[1]), below))
+    rng, total, count = generator(*names), 0.0, 0
+    while count < claim.most:
+        samples = _samples(claim, batch, rng)
+        if not count and not np.array_equal(samples, _samples(claim, batch, generator(*names))):
+            what = STEADY.format("the instance and its generator")
+            raise Unsettled(f"measure returned other samples for equal generators; {what}")
+        total, count = total + float(samples.sum()), count + len(samples)
+        for sign, above, below in bets:
+            above.see(sign * samples)
+            below.see(claim.within - sign * samples)
+        if any(above.rejects(alpha) for _, above, _ in bets):
+            return Sampled(batch, "violated", count, total / count)
+        if all(below.rejects(alpha) for _, _, below in bets):
+            return Sampled(batch, "within", count, total / count)
+    return Sampled(batch, "not decided", count, total / count)
+
+
+def _samples(
+    claim: StatisticalClaim, batch: Batch, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Some samples of measured - bound, each within the bounds that the claim states."""
+    view: Any = batch.views if claim.space.batched else batch.views[0]
+    with quiet():
+        answer = call("measure", claim.sampler(rng), view)
+        try:
+            both = answer if isinstance(answer, tuple) else (answer, 0.0)
+            measured, bound = (np.asarray(side, dtype=float) for side in both)
+            samples = np.ravel(measured - bound)
+        except (TypeError, ValueError):
+            samples = np.empty(0)
+    if not samples.size:
+        raise Fault(
+            "measure must return samples of measured - bound, or of both sides; found "
+            + " ".join(f"{answer!r:.80}".split())
+        )
+    low, high = claim.between
+    outside = samples[~((samples >= low) & (samples <= high))]
+    if outside.size:
+        raise Fault(
+            f"samples of measured - bound must lie `between` {low:g} and {high:g}; "
+            f"found {outside[0]:g}"
+        )
+    return samples

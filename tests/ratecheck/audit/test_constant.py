@@ -1,0 +1,137 @@
+"""The least constant of a bound, against those that are known."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import ratecheck as rc
+from linsys import InputError
+from ratecheck._verdicts import constant as constant_module
+
+CHANCES = {"p": rc.simplex("k")}
+PAIR = {"x": rc.interval(), "y": rc.interval()}
+PAPER = rc.Paper("mine", "my paper")
+
+
+def declared(kind: Any, measure: Any, on: Any, **options: Any) -> rc.Claim:
+    measure.__doc__ = "It holds."
+    return PAPER.statement(kind, "claim", ref="Lemma 1", on=on, **options)(measure)
+
+
+def halves(factor: float) -> rc.Claim:
+    """x y <= factor (x^2 + y^2), whose least constant is 1 / (2 factor)."""
+    return declared("upper", lambda x, y: (x * y, factor * (x**2 + y**2)), PAIR)
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.5, 0.1])  # loose, exact, false
+def test_the_least_constant_of_an_upper_bound(factor: float) -> None:
+    least = rc.tightest(halves(factor))
+    assert least.factor == pytest.approx(1 / (2 * factor), rel=1e-6)
+    assert least.sure is not None
+    assert 0.98 * least.factor <= least.sure <= least.factor
+    x, y = least.instance["x"], least.instance["y"]
+    assert x * y / (factor * (x**2 + y**2)) == pytest.approx(least.sure)
+    assert float(least.measured) == pytest.approx(x * y)
+    assert len(repr(x)) <= 6  # made simple
+    # and the statement with the constant holds, with a smaller one it does not
+    assert rc.judge(halves(factor * least.factor * (1 + 1e-6))).verdict == "holds"
+    assert rc.judge(halves(factor * least.sure * (1 - 1e-6))).verdict == "violated"
+
+
+@pytest.mark.parametrize("factor", [0.25, 1.0, 3.0])
+def test_the_least_constant_of_a_lower_bound(factor: float) -> None:
+    def root(p: Any) -> Any:
+        return (p**2).sum(), factor / len(p)
+
+    least = rc.tightest(declared("lower", root, CHANCES))  # sum of squares >= 1 / k
+    assert least.factor == pytest.approx(1 / factor)
+    assert least.sure is not None
+    assert least.factor <= least.sure <= 1.02 * least.factor
+
+
+def test_one_search_does_not_stop_at_the_first_violation() -> None:
+    """Of x^8 <= 1/10, half of the violations are slight."""
+    least = rc.tightest(declared("upper", lambda x: (x**8, x / 10), {"x": rc.interval()}))
+    assert least.factor == pytest.approx(10)
+    with mock.patch.object(constant_module, "_SEARCHES", 1):
+        fewer = rc.tightest(declared("upper", lambda x: (x * (3 - 2 * x), 0.5 + 0 * x), PAIR))
+    assert "may be none" in fewer.reason
+
+
+def test_a_bound_that_no_factor_saves() -> None:
+    none = rc.tightest(declared("upper", lambda x, y: (x, np.maximum(y - 0.5, 0)), PAIR))
+    assert none.factor == np.inf
+    assert none.reason == "on this instance no multiple of the bound would do"
+    assert none.to_dict()["factor"] == "inf"
+    assert none.instance["y"] <= 0.5
+    json.dumps(none.to_dict(), allow_nan=False)
+
+
+def test_what_says_nothing_of_a_constant() -> None:
+    below = rc.tightest(declared("upper", lambda x, y: (-1 - x, y), PAIR))
+    assert (below.factor, below.sure) == (None, None)
+    space = rc.Space(fields=PAIR, given={"x > 2": lambda s: s.x > 2})
+    empty = rc.tightest(declared("upper", lambda x, y: (x, y), space))
+    assert empty.factor is None
+    assert empty.reason.endswith("instances meets what the claim is given")
+
+
+def test_other_kinds_are_refused() -> None:
+    same = declared("identity", lambda x, y: (x, x), PAIR)
+    with pytest.raises(InputError, match=r"lower bound; found mine\.claim, of the kind identity"):
+        rc.tightest(same)
+    with pytest.raises(InputError, match=r"both sides of mine\.claim must be defined; found that"):
+        rc.tightest(declared("upper", lambda x, y: (x, [1, 2, 3, y]), PAIR))
+    with pytest.raises(InputError, match="`effort` must be one of"):
+        rc.tightest(same and halves(1.0), "little")
+
+
+def test_a_limit_ends_the_search() -> None:
+    def slow(x: Any, y: Any) -> Any:
+        end = time.process_time() + 0.005
+        while time.process_time() < end:
+            pass
+        return x * y, x**2 + y**2
+
+    least = rc.tightest(declared("upper", slow, PAIR), limit=0.5)
+    assert least.reason.endswith("a larger limit may find more")
+    assert least.factor is None or least.factor <= 0.5
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path: Path) -> None:
+    text = '''
+import ratecheck as rc
+PAPER = rc.Paper("mine", "my paper")
+
+@PAPER.upper("square", ref="Lemma 1", on={"x": rc.interval()})
+def square(x):
+    """It is small."""
+    return x * (1 - x), 1
+'''
+    (tmp_path / "mine.py").write_text(text)
+
+    def said(*options: str) -> str:
+        command = [sys.executable, "-m", "ratecheck", "audit", "mine.py", "--constant", *options]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    *lines, last = said().splitlines()
+    assert lines == [
+        "mine.square: measured <= 0.25 * bound on every instance tried",
+        "  no factor smaller than 0.25 is true, as this instance shows:",
+        "  measured 0.25, bound 1.0",
+        "  x = 0.5",
+    ]
+    assert last.endswith(" instances tried")
+    assert json.loads(said("--json"))[0]["factor"] == pytest.approx(0.25)
