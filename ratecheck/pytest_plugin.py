@@ -12,7 +12,10 @@ Claims whose search takes long carry the marker ``slow`` where their ids match a
 
     ratecheck_slow = ["mine.theorem_*"]
 
-Without either nothing is collected, and nothing but this file is imported.
+A claim that passed is not judged again until something changes that its verdict depends on: its
+file and what that imports, ratecheck, the options. ``--cache-clear`` forgets all of them.
+
+Without an option or a pattern nothing is collected, and nothing but this file is imported.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Claims that are tests already: a module may hold those of others.
 _SEEN = pytest.StashKey[set[int]]()
+#: What the report of a claim says that was not judged again.
+_UNCHANGED = ("ratecheck", "unchanged")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -93,10 +98,21 @@ class ClaimItem(pytest.Item):
             self.add_marker("slow")
 
     def runtest(self) -> None:
-        """Judge the claim."""
+        """Judge the claim, if it did not pass as it is before."""
         from ratecheck._conformance.claims import check_claim
+        from ratecheck._conformance.passed import Passed
 
-        check_claim(self.entry, _options(self.config), others=_others(self), known=self.known)
+        module: Any = self.parent
+        options, others = _options(self.config), _others(self)
+        about = self.entry, module.obj, options, others, self.known
+        cache = getattr(self.config, "cache", None)  # -p no:cacheprovider: nothing is remembered
+        passed = None if cache is None else Passed(cache.mkdir("ratecheck"))
+        if passed is not None and passed.holds(*about):
+            self.user_properties.append(_UNCHANGED)
+            return
+        check_claim(self.entry, options, others=others, known=self.known)
+        if passed is not None:
+            passed.add(*about)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show the claim and its instance in place of our source code."""
@@ -107,6 +123,17 @@ class ClaimItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Name the claim, as no function of the module."""
         return self.path, None, f"claim {self.name}"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how many claims were not judged again."""
+    passed = terminalreporter.stats.get("passed", ())
+    said = [getattr(report, "user_properties", ()) for report in passed]
+    # a pair that another process sends is a list
+    unchanged = sum(any(tuple(one) == _UNCHANGED for one in told) for told in said)
+    if unchanged:
+        what = "1 claim has" if unchanged == 1 else f"{unchanged} claims have"
+        terminalreporter.write_line(f"{what} not changed since the last pass (--cache-clear)")
 
 
 def _options(config: pytest.Config) -> Any:
@@ -121,13 +148,13 @@ def _options(config: pytest.Config) -> Any:
 
 
 def _others(item: ClaimItem) -> dict[str, Entry]:
-    """The claims of the claim's own module, and of its paper if that is installed."""
-    from ratecheck._claims.claim import Claim, NotChecked, RateClaim
-    from ratecheck._discover import catalogue, papers
+    """The claims that its test looks at: of its own module, and of its paper if that is known."""
+    from ratecheck._claims.claim import Entry
+    from ratecheck._discover.catalogue import catalogue
 
-    entries: dict[str, Entry] = {}
-    if item.entry.paper in papers.installed():
-        entries = {other.id: other.entry for other in catalogue.catalogue(item.entry.paper)}
+    if not item.entry.uses and not item.entry.corrected:
+        return {}
+    paper = catalogue(item.entry.paper, broken=lambda fault: None)
     module: Any = item.parent
-    own = [v for v in vars(module.obj).values() if isinstance(v, Claim | RateClaim | NotChecked)]
-    return entries | {entry.id: entry for entry in own}
+    own = [value for value in vars(module.obj).values() if isinstance(value, Entry)]
+    return {other.id: other.entry for other in paper} | {entry.id: entry for entry in own}

@@ -49,8 +49,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    plugin = ["-p", "no:ratecheck", "-p", "ratecheck.pytest_plugin", "-p", "no:cacheprovider"]
+def run_pytest(
+    folder: Path, *options: str, cache: bool = False
+) -> subprocess.CompletedProcess[str]:
+    plugin = ["-p", "no:ratecheck", "-p", "ratecheck.pytest_plugin"]
+    plugin += [] if cache else ["-p", "no:cacheprovider"]
     return subprocess.run(
         [sys.executable, "-m", "pytest", "--rootdir", str(folder), *plugin, *options],
         cwd=folder,
@@ -101,6 +104,36 @@ def test_claims_that_take_long_can_be_marked(folder: Path) -> None:
     slow = run_pytest(folder, "-q", "--collect-only", "--ratecheck", "-m", "slow", "sections")
     assert "mine.mass_corrected" in slow.stdout
     assert "mine.norm" not in slow.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_what_passed_is_judged_again_when_it_changes(tmp_path: Path, workers: Any) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    mine, wrong, helper = (tmp_path / name for name in ("mine.py", "wrong.py", "helper.py"))
+    mine.write_text(
+        MINE.read_text().replace("import ratecheck as rc", "import ratecheck as rc\nimport helper")
+    )
+    wrong.write_text(WRONG)
+    helper.write_text("one = 1\n")
+
+    def said(*options: str) -> tuple[str, str]:
+        done = run_pytest(tmp_path, "-q", "--ratecheck", *workers, *options, cache=True).stdout
+        counts = re.search(r"(\d+ failed, )?(\d+) passed", done)
+        assert counts is not None, done
+        unchanged = re.search(r"(\d+) claims have not changed since the last pass", done)
+        return counts[0], unchanged[1] if unchanged else "0"
+
+    first = said()
+    assert first == ("1 failed, 4 passed", "0")  # what fails is judged each time
+    assert said() == ("1 failed, 4 passed", "4")
+    assert said("--ratecheck-seed=1") == ("1 failed, 4 passed", "0")
+    helper.write_text("one = 2\n")
+    assert said() == ("1 failed, 4 passed", "0")
+    assert said("--cache-clear") == ("1 failed, 4 passed", "0")
+    mine.write_text(mine.read_text() + "\n# another line\n")
+    assert said() == ("1 failed, 4 passed", "0")
+    assert said() == ("1 failed, 4 passed", "4")
 
 
 def test_the_plugin_costs_nothing_before_it_is_used() -> None:

@@ -183,6 +183,10 @@ def test_the_counterexample_that_lies_beside_is_of_the_verdict_told_last(
         Result(found.item, rc.Verdict("mine.mass", "error", reason="no time"), "normal", 0)
     )
     assert replay.read_bytes() == first  # an error says nothing against it
+    undecided = rc.Verdict("mine.mass", "not decided", details={"unfinished": True})
+    records.save(Result(found.item, undecided, "normal", 0))
+    assert replay.read_bytes() == first  # nor does a search that is not over, and is not kept
+    assert records.load(found.item, "normal", 0) is None
     records.save(Result(found.item, rc.Verdict("mine.mass", "holds"), "quick", 1))
     handed.clear()
     assert not replay.exists()

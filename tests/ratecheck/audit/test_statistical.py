@@ -90,6 +90,13 @@ def test_false_violations_are_as_rare_as_is_said() -> None:
     assert runs.count("within") / 300 <= 0.1
 
 
+def test_the_error_probability_is_that_of_all_instances_together() -> None:
+    claim = declared(coin(), alpha=0.5, most=1500, within=0.5)
+    batches = instances_of(claim, "quick", 0)
+    wrong = [sampled(claim, batches, seed)[0][-1].said == "violated" for seed in range(150)]
+    assert sum(wrong) / 150 <= 0.5
+
+
 def test_a_stake_that_knows_the_next_sample_is_wrong_too_often() -> None:
     """What the test above would see: of bets on the sign of the sample itself, most are won."""
 
