@@ -156,3 +156,8 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     front = (tmp_path / "site" / "index.html").read_text()
     assert "https://cdn" not in front
     assert (tmp_path / "site" / "_static" / "mathjax" / "tex-chtml.js").is_file()
+    for paper in (ROOT / "examples" / "gallery").glob("*/paper.py"):
+        name = paper.parent.name
+        text = (tmp_path / "site" / "gallery" / f"{name}.html").read_text()
+        (figure,) = re.findall(rf'src="\.\./(_images/{name}-\w+-quick\.png)"', text)
+        assert (tmp_path / "site" / figure).is_file()
