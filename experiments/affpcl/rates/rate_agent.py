@@ -163,7 +163,9 @@ def analyse(config: RateAgentConfig, table: rc.Table) -> rc.Analysis:
         bound: dict[str, Any] = {"tolerance": TOLERANCE, "bound": True}
         name = f"distance from the centre, {move}"
         checks.append(rc.rate_check(f"{name}: as stated", STATED, least, limit="zero", **bound))
-        checks.append(rc.rate_check(f"{name}: as derived here", refined, far, tolerance=TOLERANCE))
+        checks.append(
+            rc.our_own(rc.rate_check(f"{name}: as derived here", refined, far, tolerance=TOLERANCE))
+        )
         series.append(rc.Series(move, DISTANCE, cen[0], ratio[0]))
     free = table.where(part="n")
     n = free.unique("x")
@@ -174,7 +176,7 @@ def analyse(config: RateAgentConfig, table: rc.Table) -> rc.Analysis:
     smallest, largest = float(gain.min()), float(gain.max())
     name = f"free ride: speed-up / n at n = {n[-1]:g}, as derived here"
     spread = rc.Interval(smallest, smallest, largest)
-    checks.append(rc.every(rc.at_least(name, "at least 1", spread, 1.0 - ROUNDING)))
+    checks.append(rc.every(rc.our_own(rc.at_least(name, "at least 1", spread, 1.0 - ROUNDING))))
     series += [
         rc.Series(CENTRAL, FREE, n, ratio[0]),
         rc.Series(OTHER, FREE, n, other[0]),

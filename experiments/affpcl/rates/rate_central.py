@@ -138,7 +138,9 @@ def analyse(config: RateCentralConfig, table: rc.Table) -> rc.Analysis:
     name = f"AffPCL's error with (22-2) / with (22-1), t = {config.t:g}, as derived here"
     limits = rc.Interval(extreme, float(personal.min()), float(personal.max()))
     first_order = "1 to first order in the step"
-    checks.append(rc.every(rc.within(name, first_order, limits, 1.0 - SAME, 1.0 + SAME)))
+    checks.append(
+        rc.every(rc.our_own(rc.within(name, first_order, limits, 1.0 - SAME, 1.0 + SAME)))
+    )
     ratio = agents[PLAIN[SECOND]] / agents[PLAIN[FIRST]]
     notes = [
         f"exact values at δ = {table['delta'].min():.2f} to {table['delta'].max():.2f} (true "

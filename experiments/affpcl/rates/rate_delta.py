@@ -151,7 +151,9 @@ def analyse(config: RateDeltaConfig, table: rc.Table) -> rc.Analysis:
             )
         )
         far = max(slopes, key=lambda s: abs(s.value - refined))
-        checks.append(rc.rate_check(f"{name}: as derived here", refined, far, tolerance=TOLERANCE))
+        checks.append(
+            rc.our_own(rc.rate_check(f"{name}: as derived here", refined, far, tolerance=TOLERANCE))
+        )
     notes = [
         f"exact values at t = {config.t:g} as n grows to infinity; exponents in the true "
         f"max(δ_env, δ_obj) over levels up to {config.fit_to:g}; of {config.instances} instances "

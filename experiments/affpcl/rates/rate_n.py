@@ -133,7 +133,7 @@ def analyse(config: RateNConfig, table: rc.Table) -> rc.Analysis:
         else:
             slope = furthest(predicted, n, errors[name])
             what = f"{name}, as derived here"
-            checks.append(rc.rate_check(what, predicted, slope, tolerance=TOLERANCE))
+            checks.append(rc.our_own(rc.rate_check(what, predicted, slope, tolerance=TOLERANCE)))
         series.append(rc.Series(name, MSE, n, errors[name][0]))
     for name in ("AffPCL", "FedAvg"):
         gain = errors["Independent"] / errors[name] / n
@@ -141,7 +141,7 @@ def analyse(config: RateNConfig, table: rc.Table) -> rc.Analysis:
         slack = TOLERANCE * float(np.log(n[-1]))
         limits = rc.Interval(extreme, float(gain.min()), float(gain.max()))
         what = f"{name}: speed-up / n, as derived here"
-        checks.append(rc.every(rc.within(what, 1.0, limits, 1.0 - slack, 1.0 + slack)))
+        checks.append(rc.every(rc.our_own(rc.within(what, 1.0, limits, 1.0 - slack, 1.0 + slack))))
     series.append(rc.Series("δ = 0", RATIO, n, (errors["AffPCL"] / errors["Independent"])[0]))
     for level in config.levels:
         ours, alone = (
@@ -151,7 +151,7 @@ def analyse(config: RateNConfig, table: rc.Table) -> rc.Analysis:
         series.append(rc.Series(f"δ = {level:g}", RATIO, 4.0 * n, (ours / alone)[0]))
     flat = furthest(0.0, n[-2:], (ours / alone)[:, -2:])
     name = f"AffPCL / Independent, label δ = {config.levels[-1]:g}, largest n, as derived here"
-    checks.append(rc.rate_check(name, 0.0, flat, tolerance=PLATEAU))
+    checks.append(rc.our_own(rc.rate_check(name, 0.0, flat, tolerance=PLATEAU)))
     notes = [
         f"exact values at t = {config.t:g}; each number is that of the slowest instance among "
         f"{config.instances}, or of that furthest from a prediction derived here",

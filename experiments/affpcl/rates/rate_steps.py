@@ -118,7 +118,8 @@ def analyse(config: RateStepsConfig, table: rc.Table) -> rc.Analysis:
         else:
             left = slowest(*scaled)
         bound = name != CONSTANT
-        checks.append(rc.rate_check(what, power, left, tolerance=LOGARITHM, bound=bound))
+        check = rc.rate_check(what, power, left, tolerance=LOGARITHM, bound=bound)
+        checks.append(check if bound else rc.our_own(check))
     largest = float((final[AVERAGED] / final[WEIGHTED]).max())
     name = f"averaged iterate / mean error, t = {t[-1]:g}"
     exact = rc.Interval(largest, largest, largest)

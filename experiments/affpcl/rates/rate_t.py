@@ -108,9 +108,8 @@ def analyse(config: HorizonConfig, table: rc.Table) -> rc.Analysis:
         else:
             slope = furthest(predicted, t[late], divided[:, late])
             what = f"{name}: personal MSE, as derived here"
-        checks.append(
-            rc.rate_check(what, predicted, slope, tolerance=TOLERANCE, bound=bool(predicted))
-        )
+        check = rc.rate_check(what, predicted, slope, tolerance=TOLERANCE, bound=bool(predicted))
+        checks.append(check if predicted else rc.our_own(check))
         series.append(rc.Series(name, MSE, t, mse[0]))
         if predicted:
             series.append(rc.Series(name, SCALED, t, mse[0] * t / np.log(t)))

@@ -133,23 +133,29 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
             )
             for ratio in (rc.paired_ratio(values[FIRM], values[SERVER]),)
         ),
-        rc.above(
-            "change of weights from step to step, FIRM / FedCMOO-A",
-            "above 1: FedCMOO-A keeps its weights for K steps",
-            rc.paired_ratio(steps[FIRM], steps[SERVER]),
-            1.0,
+        rc.our_own(
+            rc.above(
+                "change of weights from step to step, FIRM / FedCMOO-A",
+                "above 1: FedCMOO-A keeps its weights for K steps",
+                rc.paired_ratio(steps[FIRM], steps[SERVER]),
+                1.0,
+            )
         ),
-        rc.below(
-            "deviation of smoothed weights, FedCMOO-A fresh at every step / once a round",
-            f"below 1, at best {once_in_K}: one noisy λ is used K times",
-            rc.paired_ratio(spreads[CONTROL], spreads[SERVER]),
+        rc.our_own(
+            rc.below(
+                "deviation of smoothed weights, FedCMOO-A fresh at every step / once a round",
+                f"below 1, at best {once_in_K}: one noisy λ is used K times",
+                rc.paired_ratio(spreads[CONTROL], spreads[SERVER]),
+            )
         ),
-        rc.within(
-            "change from round to round, FedCMOO-A fresh at every step / once a round",
-            "1: an old λ does not overcorrect",
-            rc.paired_ratio(rounds[CONTROL], rounds[SERVER]),
-            1.0 / SAME,
-            SAME,
+        rc.our_own(
+            rc.within(
+                "change from round to round, FedCMOO-A fresh at every step / once a round",
+                "1: an old λ does not overcorrect",
+                rc.paired_ratio(rounds[CONTROL], rounds[SERVER]),
+                1.0 / SAME,
+                SAME,
+            )
         ),
     ]
     against_firm = rc.paired_ratio(spreads[CONTROL], spreads[FIRM])

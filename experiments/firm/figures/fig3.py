@@ -131,10 +131,12 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
                 checks.append(_increase(title, sign * np.diff(gains, axis=0) / unit))
     ours, theirs = (_reach(table, arm(m, p[0]), arm(m, p[-1])) for m in METHODS)
     checks.append(
-        rc.below(
-            "distance between the outermost ends, FIRM / mixture",
-            "below 1: weights lie between 1/2 and p",
-            rc.paired_ratio(ours, theirs),
+        rc.our_own(
+            rc.below(
+                "distance between the outermost ends, FIRM / mixture",
+                "below 1: weights lie between 1/2 and p",
+                rc.paired_ratio(ours, theirs),
+            )
         )
     )
     return rc.Analysis(series, checks, _notes(config, table))

@@ -136,16 +136,20 @@ def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
     checks = [
         weights_match(table, near, SAME),
         *rewards_match(OBJECTIVES.values(), table, near, SAME),
-        rc.below(
-            f"helpfulness: ({far} − {SAME}) / gain",
-            "below 0: two models are not served as one",
-            advantage(table, 1, far, SAME),
-            0.0,
+        rc.our_own(
+            rc.below(
+                f"helpfulness: ({far} − {SAME}) / gain",
+                "below 0: two models are not served as one",
+                advantage(table, 1, far, SAME),
+                0.0,
+            )
         ),
-        rc.above(
-            "share of the gain in helpfulness lost per unit of 1 − correlation",
-            f"above 0 ({predicted:.2f} to first order)",
-            rc.mean_interval(slope),
+        rc.our_own(
+            rc.above(
+                "share of the gain in helpfulness lost per unit of 1 − correlation",
+                f"above 0 ({predicted:.2f} to first order)",
+                rc.mean_interval(slope),
+            )
         ),
     ]
     return rc.Analysis(

@@ -118,16 +118,20 @@ def analyse(config: Fig5Config, table: rc.Table) -> rc.Analysis:
             rc.mean_interval(kept_gain),
             0.5,
         ),
-        rc.above(
-            "cost of uneven prompts, FIRM − fixed weights",
-            "above 0: the clients' own weights cost",
-            rc.mean_interval(fixed - kept_gain),
+        rc.our_own(
+            rc.above(
+                "cost of uneven prompts, FIRM − fixed weights",
+                "above 0: the clients' own weights cost",
+                rc.mean_interval(fixed - kept_gain),
+            )
         ),
-        rc.above(
-            "spread of the clients' weights, non-IID / IID",
-            "above 1: clients see different conflicts",
-            rc.paired_ratio(spread[UNEVEN], spread[IID]),
-            1.0,
+        rc.our_own(
+            rc.above(
+                "spread of the clients' weights, non-IID / IID",
+                "above 1: clients see different conflicts",
+                rc.paired_ratio(spread[UNEVEN], spread[IID]),
+                1.0,
+            )
         ),
     ]
     return rc.Analysis(

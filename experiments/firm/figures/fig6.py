@@ -65,11 +65,13 @@ def analyse(config: Fig6Config, table: rc.Table) -> rc.Analysis:
     less = rc.paired_ratio(_deviation(table, many), _deviation(table, few))
     kept = rewards_kept(OBJECTIVES.values(), table, many, few, "competitive")
     noise = 1.0 / np.sqrt(config.factor)
-    falls = rc.below(
-        f"deviation of one run's weights, {many} / {few}",
-        f"falls: below 1 ({noise:.2f} for independent noise)",
-        less,
-        remark=less.wins,
+    falls = rc.our_own(
+        rc.below(
+            f"deviation of one run's weights, {many} / {few}",
+            f"falls: below 1 ({noise:.2f} for independent noise)",
+            less,
+            remark=less.wins,
+        )
     )
     notes = [
         f"rewards are competitive if the gain is smaller by at most {MATCH:g} of it",

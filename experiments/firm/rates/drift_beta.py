@@ -224,14 +224,18 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
         rc.below(
             f"{name}: largest drift / (23)", "below 1", rc.Interval(largest, largest, largest)
         ),
-        rc.rate_check(f"{name}, large β: as derived", LARGE, slope, tolerance=tolerance),
-        rc.rate_check(f"{name}, last β: ratio to the law", 1.0, last, tolerance=float(error[1])),
+        rc.our_own(
+            rc.rate_check(f"{name}, large β: as derived", LARGE, slope, tolerance=tolerance)
+        ),
+        rc.our_own(
+            rc.rate_check(f"{name}, last β: ratio to the law", 1.0, last, tolerance=float(error[1]))
+        ),
     ]
     if panel == DOMINATED:
         peak = int(law(betas).argmax())
         rise = rc.ratio(drift[:, 0] - drift[:, peak], float(mean[peak]), level)
         what = f"{name}: drift at the least β less that at β = {betas[peak]:g}, relative"
-        return [*checks, rc.below(what, "below 0", rise, 0.0)]
+        return [*checks, rc.our_own(rc.below(what, "below 0", rise, 0.0))]
     small = betas <= (config.small if panel == CONFLICT else config.smallest)
     x = betas[small]
     slope = rc.slope_interval(x, drift[:, small], rng=0, level=level)
@@ -239,8 +243,14 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
     first = rc.ratio(drift[:, 0], float(law(x[:1])[0]), level)
     return [
         *checks,
-        rc.rate_check(f"{name}, small β: as derived", SMALL, slope, tolerance=tolerance),
-        rc.rate_check(f"{name}, first β: ratio to the law", 1.0, first, tolerance=float(error[0])),
+        rc.our_own(
+            rc.rate_check(f"{name}, small β: as derived", SMALL, slope, tolerance=tolerance)
+        ),
+        rc.our_own(
+            rc.rate_check(
+                f"{name}, first β: ratio to the law", 1.0, first, tolerance=float(error[0])
+            )
+        ),
     ]
 
 

@@ -154,7 +154,9 @@ def analyse(config: DriftLocalStepsConfig, table: rc.Table) -> rc.Analysis:
             if name in FLOOR:
                 allowed = allowed_slope_error(x, 4, walked)
                 checks.append(
-                    rc.rate_check(f"{what}: as derived", FLOOR[name], slope, tolerance=allowed)
+                    rc.our_own(
+                        rc.rate_check(f"{what}: as derived", FLOOR[name], slope, tolerance=allowed)
+                    )
                 )
                 ratio = curve[:, -1].mean() / curve[:, 0].mean()
                 added.append(f"{NAMES[name]}{label}: {ratio:.3f}")
@@ -163,7 +165,11 @@ def analyse(config: DriftLocalStepsConfig, table: rc.Table) -> rc.Analysis:
                     bent if ORDERS[name] == 4 else 0.0
                 )
                 checks.append(
-                    rc.rate_check(f"{what}: as derived", DERIVED[name], slope, tolerance=allowed)
+                    rc.our_own(
+                        rc.rate_check(
+                            f"{what}: as derived", DERIVED[name], slope, tolerance=allowed
+                        )
+                    )
                 )
             if name in STATED:
                 checks.append(
@@ -178,13 +184,15 @@ def analyse(config: DriftLocalStepsConfig, table: rc.Table) -> rc.Analysis:
                 x, different["s_over_h"][0] / x
             )
             what = f"{NAMES[name]}, {DIFFERENT}{label}"
-            checks.append(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=allowed))
+            checks.append(
+                rc.our_own(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=allowed))
+            )
         for who, part in ((SAME, same), (DIFFERENT, different)):
             law = part.grid("law", "replicate", "k")
             drift = part.grid("client", "replicate", "k")
             ratio = bootstrap_mean_interval((drift / law).mean(axis=1), config.seed)
             what = f"client drift / law, {who}{label}"
-            checks.append(rc.within(what, span_of_one, ratio, near, 1.0 / near))
+            checks.append(rc.our_own(rc.within(what, span_of_one, ratio, near, 1.0 / near)))
             if instance == 0:
                 series.append(rc.Series(who, CLIENT, k, *rc.mean_band(drift)))
                 series.append(rc.Series(LAW, CLIENT, k, law[0]))

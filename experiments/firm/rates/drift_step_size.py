@@ -215,7 +215,9 @@ def analyse(config: DriftStepSizeConfig, table: rc.Table) -> rc.Analysis:
                 allowed = allowed_slope_error(
                     x, 2 if name == "client" else 4, x[-1] * moves * smooth
                 )
-            checks.append(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=allowed))
+            checks.append(
+                rc.our_own(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=allowed))
+            )
             if (kind, name) in STATED:
                 stated, source = STATED[kind, name], "(24)" if name in FLOORS else "as stated"
                 checks.append(
@@ -230,7 +232,11 @@ def analyse(config: DriftStepSizeConfig, table: rc.Table) -> rc.Analysis:
                 )
             if name in FLOORS:
                 title = f"{what}: below the {PRODUCT:g} of Theorem 1"
-                checks.append(rc.below(title, f"below {PRODUCT:g}", slope, PRODUCT))
+                checks.append(
+                    rc.our_own(
+                        rc.below(title, f"below {PRODUCT:g}", slope, PRODUCT), paper=f"{PRODUCT:g}"
+                    )
+                )
             if instance == 0:
                 panel = {"client": CLIENT, "gradient": GRADIENT}.get(name, DISAGREEMENT)
                 short = NAMES[name].partition(", ")[2] if panel == DISAGREEMENT else kind
@@ -242,9 +248,15 @@ def analyse(config: DriftStepSizeConfig, table: rc.Table) -> rc.Analysis:
             slope = slope_of(counts[big], drift[:, big], config.seed)
             allowed = min(abs(rc.exact_slope(counts[big], law[0, big]).value), REMAINDER)
             what = f"{NAMES[name]}, against C{label}"
-            checks.append(rc.rate_check(f"{what}: as derived", 0.0, slope, tolerance=allowed))
+            checks.append(
+                rc.our_own(rc.rate_check(f"{what}: as derived", 0.0, slope, tolerance=allowed))
+            )
             title = f"{what}: above the {VARIANCE:g} of Theorem 1 at α K = 0"
-            checks.append(rc.above(title, f"above {VARIANCE:g}", slope, VARIANCE))
+            checks.append(
+                rc.our_own(
+                    rc.above(title, f"above {VARIANCE:g}", slope, VARIANCE), paper=f"{VARIANCE:g}"
+                )
+            )
             shares.append(f"{NAMES[name]}{label}: {drift[:, -1].mean() / drift[:, 0].mean():.3f}")
             if instance == 0:
                 series.append(

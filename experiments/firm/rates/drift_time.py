@@ -195,15 +195,19 @@ def analyse(config: DriftTimeConfig, table: rc.Table) -> rc.Analysis:
                     bend += rc.slope_shift(x, law[late] / lead - 1.0)
                 else:
                     derived = law_slope(x, law[late])
-                checks.append(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=bend))
+                checks.append(
+                    rc.our_own(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=bend))
+                )
                 ratio = bootstrap_mean_interval((drift / law).mean(axis=1), config.seed)
                 checks.append(
-                    rc.within(
-                        f"{what}: drift / law",
-                        allowed,
-                        ratio,
-                        near,
-                        1.0 / near,
+                    rc.our_own(
+                        rc.within(
+                            f"{what}: drift / law",
+                            allowed,
+                            ratio,
+                            near,
+                            1.0 / near,
+                        )
                     )
                 )
     first = table.where(instance=0, replicate=0, t=t[-1])

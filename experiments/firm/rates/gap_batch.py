@@ -110,9 +110,9 @@ def analyse(config: GapBatchConfig, table: rc.Table) -> rc.Analysis:
         title = f"{name}, in {'B' if panel == AGAINST_B else 'C at C B fixed'}"
         title += f" (instance {k})" if config.instances > 1 else ""
         if name == MARKOV:
-            checks += plateau(title, x, gap, laws, floor.bias)
+            checks += map(rc.our_own, plateau(title, x, gap, laws, floor.bias))
         else:
-            checks += against_law(title, x, gap, laws, config.seed)
+            checks += map(rc.our_own, against_law(title, x, gap, laws, config.seed))
         if panel == AGAINST_B and name in STATED:
             measured = rc.slope_interval(x, gap, rng=config.seed)
             options: dict[str, Any] = {"tolerance": slack(x, laws), "bound": True}

@@ -103,9 +103,9 @@ def analyse(config: GapClientsConfig, table: rc.Table) -> rc.Analysis:
             gaps[name], laws[name] = gap, law
             title = f"{name}, in C{where}"
             if name == MARKOV:
-                checks += plateau(title, C, gap, law, floor.bias)
+                checks += map(rc.our_own, plateau(title, C, gap, law, floor.bias))
             elif name != SLOW:
-                checks += against_law(title, C, gap, law, config.seed)
+                checks += map(rc.our_own, against_law(title, C, gap, law, config.seed))
             if k == 0:
                 series += series_of(name, PANEL, C, gap, None if name == MARKOV else law)
             if name == SMOOTHED:
@@ -143,8 +143,10 @@ def in_step(
     relative_error = slack(steps, [laws[key][0] for key in pair])
     stated: dict[str, Any] = {"tolerance": relative_error, "bound": True, "limit": "zero"}
     return [
-        rc.rate_check(
-            f"{name}: as derived", law_slope(steps, law), measured, tolerance=relative_error
+        rc.our_own(
+            rc.rate_check(
+                f"{name}: as derived", law_slope(steps, law), measured, tolerance=relative_error
+            )
         ),
         rc.rate_check(f"{name}: as stated", STATED_IN_A, measured, **stated),
     ]

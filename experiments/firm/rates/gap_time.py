@@ -258,7 +258,9 @@ def analyse(config: GapTimeConfig, table: rc.Table) -> rc.Analysis:
             late = (t[-1] * mean[:, -1] - t[half] * mean[:, half]) / (t[-1] - t[half])
             relative_error = law.remainder + (law.total / floor.bias if name == MARKOV else 0.0)
             checks.append(
-                near_one(f"{name}, sampled{where}: end / derived", late / end, relative_error)
+                rc.our_own(
+                    near_one(f"{name}, sampled{where}: end / derived", late / end, relative_error)
+                )
             )
             if k == 0:
                 series.append(rc.Series(name, SAMPLED, t, *rc.mean_band(mean)))
@@ -300,9 +302,15 @@ def of_exact(
     )
     return [
         *([promise] if promised else []),
-        rc.rate_check(f"{name}: mean, as derived", MEAN_DERIVED, mean_slope, tolerance=short),
-        rc.rate_check(f"{name}: gap, as derived", DERIVED, gap_slope, tolerance=turn),
-        near_one(f"{name}: gap / derived at T", gap[:, -1] / process.law(t[-1:]), relative_error),
+        rc.our_own(
+            rc.rate_check(f"{name}: mean, as derived", MEAN_DERIVED, mean_slope, tolerance=short)
+        ),
+        rc.our_own(rc.rate_check(f"{name}: gap, as derived", DERIVED, gap_slope, tolerance=turn)),
+        rc.our_own(
+            near_one(
+                f"{name}: gap / derived at T", gap[:, -1] / process.law(t[-1:]), relative_error
+            )
+        ),
     ]
 
 

@@ -161,11 +161,13 @@ def claims(config: BudgetConfig, table: rc.Table) -> list[rc.Check]:
         )
     ]
     checks.append(
-        rc.mean_above(
-            f"that of the best steps, r = {high} − r = {low}",
-            "f^S > f costs most where ranks are scarce: above 0",
-            own[-1],
-            own[0],
+        rc.our_own(
+            rc.mean_above(
+                f"that of the best steps, r = {high} − r = {low}",
+                "f^S > f costs most where ranks are scarce: above 0",
+                own[-1],
+                own[0],
+            )
         )
     )
     checks += [

@@ -45,14 +45,21 @@ def floor_checks(
     tolerance = slope_tolerance(x, floors)
     totals = np.array([floor.total for floor in floors]) if law is None else law
     derived = rc.exact_slope(x, totals).value
-    checks = [rc.rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance)]
+    checks = [rc.our_own(rc.rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance))]
     for at, words in ((0, "first"), (-1, "last")):
         size = rc.ratio(measured[:, at], floors[at].refined, LEVEL)
         what = f"{name}: floor / law, {words} point"
-        checks.append(rc.rate_check(what, 1.0, size, tolerance=floors[at].relative_error))
+        checks.append(
+            rc.our_own(rc.rate_check(what, 1.0, size, tolerance=floors[at].relative_error))
+        )
     if against:
         what, words = f"{name}: exponent", f"above {stated:g}"
-        checks.append(rc.above(what, words, slope, stated, tolerance=tolerance, remark=against))
+        checks.append(
+            rc.our_own(
+                rc.above(what, words, slope, stated, tolerance=tolerance, remark=against),
+                paper=f"{stated:g}",
+            )
+        )
     else:
         what = f"{name}: as stated"
         checks.append(rc.rate_check(what, stated, slope, tolerance=tolerance, bound=True))

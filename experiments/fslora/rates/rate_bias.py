@@ -203,10 +203,16 @@ def analyse(config: RateBiasConfig, table: rc.Table) -> rc.Analysis:
         )
         values, law, d = (part.grid(n, "k", "j")[::-1] for n in ("values", "law", "d"))
         smallest = rc.Interval(float(loss.min()), float(loss.min()), float(loss.max()))
-        checks.append(rc.every(rc.above(f"f^S - f{where}: sign", "positive, not 0", smallest)))
+        checks.append(
+            rc.every(rc.our_own(rc.above(f"f^S - f{where}: sign", "positive, not 0", smallest)))
+        )
         for name, y in (("f^S - f", loss), ("gradient", slope)):
             checks.append(
-                rc.rate_check(f"{name}{where}", POINT, rc.exact_slope(c, y), tolerance=ROUND_OFF)
+                rc.our_own(
+                    rc.rate_check(
+                        f"{name}{where}", POINT, rc.exact_slope(c, y), tolerance=ROUND_OFF
+                    )
+                )
             )
         checks += _of_minimisers(where, c, lam, gap, minimum, least, law, d[0])
         if instance == 0:
@@ -248,9 +254,19 @@ def _of_minimisers(
     tolerance += 2.0 * float(relative_error[late[inside]].max() / np.log(c[late][-1] / c[late][0]))
     name = f"f - min f at the minimiser{where}"
     return [
-        rc.every(rc.within(f"min f^S / closed form - 1{where}", 0.0, both, -ROUND_OFF, DESCENT)),
-        rc.rate_check(name, GAP, rc.exact_slope(c[late], gap[late]), tolerance=tolerance),
-        rc.every(rc.at_most(f"{name}: deviation over its uncertainty", "at most 1", worst, 1.0)),
+        rc.every(
+            rc.our_own(
+                rc.within(f"min f^S / closed form - 1{where}", 0.0, both, -ROUND_OFF, DESCENT)
+            )
+        ),
+        rc.our_own(
+            rc.rate_check(name, GAP, rc.exact_slope(c[late], gap[late]), tolerance=tolerance)
+        ),
+        rc.every(
+            rc.our_own(
+                rc.at_most(f"{name}: deviation over its uncertainty", "at most 1", worst, 1.0)
+            )
+        ),
     ]
 
 

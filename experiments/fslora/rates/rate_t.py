@@ -253,10 +253,14 @@ def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
                     T[late], (relative_error * law / (law - end))[late]
                 )
                 what = f"{name}: without the floor, as derived"
-                checks.append(rc.rate_check(what, OPTIMISATION, slope, tolerance=tolerance))
+                checks.append(
+                    rc.our_own(rc.rate_check(what, OPTIMISATION, slope, tolerance=tolerance))
+                )
             size = rc.ratio(measured[:, -1], float(known[-1]), LEVEL)
             what = f"{name}: mean / law, last T"
-            checks.append(rc.rate_check(what, 1.0, size, tolerance=float(relative_error[-1])))
+            checks.append(
+                rc.our_own(rc.rate_check(what, 1.0, size, tolerance=float(relative_error[-1])))
+            )
             series += floor_series(sketches, panel, T, measured, law)
             notes.append(f"{name}: exponent {slope.value:.3f}")
     notes.append(

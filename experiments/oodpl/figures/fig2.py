@@ -222,17 +222,21 @@ def _without_transfer(table: rc.Table) -> list[rc.Check]:
             rc.mean_above(f"{TURNED}: A_PL, {OURS} − {n}", "above 0", ends[OURS], ends[n])
             for n in (*RIVALS, "HPL (TR)")
         ),
-        rc.mean_above(
-            f"{TURNED}: A_PL, MLE + (10) − DPO",
-            "above 0: the reward transfers, meta-learned or not",
-            ends["MLE + (10)"],
-            ends["DPO"],
+        rc.our_own(
+            rc.mean_above(
+                f"{TURNED}: A_PL, MLE + (10) − DPO",
+                "above 0: the reward transfers, meta-learned or not",
+                ends["MLE + (10)"],
+                ends["DPO"],
+            )
         ),
-        rc.mean_above(
-            f"{TURNED}: A_PL, {OURS} − MLE, fitted beta",
-            "above 0, if the lead is not that of the scale",
-            ends[OURS],
-            ends["MLE, fitted beta"],
+        rc.our_own(
+            rc.mean_above(
+                f"{TURNED}: A_PL, {OURS} − MLE, fitted beta",
+                "above 0, if the lead is not that of the scale",
+                ends[OURS],
+                ends["MLE, fitted beta"],
+            )
         ),
     ]
 
@@ -240,12 +244,15 @@ def _without_transfer(table: rc.Table) -> list[rc.Check]:
 def _lead_by_shift(config: Fig2Config, table: rc.Table) -> list[rc.Check]:
     near, far = config.shifts[0], config.shifts[-1]
     return [
-        rc.above(
-            f"lead over {rival}, shift {near:g} − shift {far:g} ({specific:g} of the reward own)",
-            "above 0: bent against a mu_hat that does not come back",
-            rc.mean_interval(
-                lead(table, rival, near, specific) - lead(table, rival, far, specific)
-            ),
+        rc.our_own(
+            rc.above(
+                f"lead over {rival}, shift {near:g} − shift {far:g} "
+                f"({specific:g} of the reward own)",
+                "above 0: bent against a mu_hat that does not come back",
+                rc.mean_interval(
+                    lead(table, rival, near, specific) - lead(table, rival, far, specific)
+                ),
+            )
         )
         for rival in COMPARED
         for specific in config.specifics

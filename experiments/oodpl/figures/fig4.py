@@ -251,12 +251,14 @@ def _checks(config: BetaConfig, table: rc.Table) -> list[rc.Check]:
     exact = {way: deviation(config, table, way) for way in (STEP, REWARD)}
     return [
         *(
-            rc.mean_above(
-                f"A_PL at eta = {eta:g}, beta = {ahead:g} − beta = {behind:g}",
-                predicted,
-                ends(table, "accuracy", SAME, ahead, eta),
-                ends(table, "accuracy", SAME, behind, eta),
-                remark,
+            rc.our_own(
+                rc.mean_above(
+                    f"A_PL at eta = {eta:g}, beta = {ahead:g} − beta = {behind:g}",
+                    predicted,
+                    ends(table, "accuracy", SAME, ahead, eta),
+                    ends(table, "accuracy", SAME, behind, eta),
+                    remark,
+                )
             )
             for eta, ahead, behind, predicted, remark in (
                 (
@@ -267,34 +269,42 @@ def _checks(config: BetaConfig, table: rc.Table) -> list[rc.Check]:
             )
         ),
         *(
-            rc.at_most(
-                f"{way}, linear: largest relative difference of policies between betas",
-                "0: beta is a step size",
-                rc.Interval(value, value, value),
-                ROUNDING,
-                remark="up to rounding",
+            rc.our_own(
+                rc.at_most(
+                    f"{way}, linear: largest relative difference of policies between betas",
+                    "0: beta is a step size",
+                    rc.Interval(value, value, value),
+                    ROUNDING,
+                    remark="up to rounding",
+                )
             )
             for way, value in exact.items()
         ),
-        rc.within(
-            "exponent of ||grad L(phi_0)|| in beta",
-            -1.0,
-            slope,
-            -1.0 - ROUNDING,
-            -1.0 + ROUNDING,
-            remark="before anything is learned",
+        rc.our_own(
+            rc.within(
+                "exponent of ||grad L(phi_0)|| in beta",
+                -1.0,
+                slope,
+                -1.0 - ROUNDING,
+                -1.0 + ROUNDING,
+                remark="before anything is learned",
+            )
         ),
-        rc.below(
-            f"spread of exp(r / beta) at eta = {small:g}, beta = {top:g} − beta = 1",
-            "below 0: weights tend to 1",
-            rc.mean_interval(flat[1] - flat[0]),
-            0.0,
+        rc.our_own(
+            rc.below(
+                f"spread of exp(r / beta) at eta = {small:g}, beta = {top:g} − beta = 1",
+                "below 0: weights tend to 1",
+                rc.mean_interval(flat[1] - flat[0]),
+                0.0,
+            )
         ),
-        rc.mean_above(
-            f"bounded reward, eta x beta^2: PL loss, beta = {top:g} − beta = 1",
-            "above 0: weights are within exp(± s / beta)",
-            ends(table, "loss", TANH, top),
-            ends(table, "loss", TANH, 1.0),
+        rc.our_own(
+            rc.mean_above(
+                f"bounded reward, eta x beta^2: PL loss, beta = {top:g} − beta = 1",
+                "above 0: weights are within exp(± s / beta)",
+                ends(table, "loss", TANH, top),
+                ends(table, "loss", TANH, 1.0),
+            )
         ),
     ]
 

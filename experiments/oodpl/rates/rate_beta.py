@@ -270,11 +270,13 @@ def _at_given_phi(
             slope = rc.slope_interval(x, measured[:, late], rng=0, level=LEVEL)
             tolerance = 2.0 * rc.slope_shift(x, relative_error / x)
             what = f"{curve}: {name}"
-            checks.append(rc.rate_check(what, power, slope, tolerance=tolerance))
+            checks.append(rc.our_own(rc.rate_check(what, power, slope, tolerance=tolerance)))
             last = rc.mean_interval(measured[:, -1] * x[-1] ** -power, LEVEL)
             what = f"{what}, last β / limit"
             checks.append(
-                rc.rate_check(what, 1.0, last, tolerance=2.0 * float(relative_error / x[-1]))
+                rc.our_own(
+                    rc.rate_check(what, 1.0, last, tolerance=2.0 * float(relative_error / x[-1]))
+                )
             )
             if column == "square":
                 series.append(
@@ -310,7 +312,7 @@ def _after_training(
     rise = rc.mean_interval(np.log(square[:, second] / square[:, first]), LEVEL)
     what = f"given η: log ||grad L||^2 at β = {betas[second]:g} over β = 1"
     remark = "a larger β has not converged where β = 1 has"
-    checks.append(rc.above(what, "above 0", rise, 0.0, remark=remark))
+    checks.append(rc.our_own(rc.above(what, "above 0", rise, 0.0, remark=remark)))
     return series, checks
 
 
@@ -334,7 +336,9 @@ def _in_units(config: RateBetaConfig, table: rc.Table) -> tuple[list[rc.Series],
             spread = float(np.abs(values / values[:, :1] - 1.0).max())
             what = f"η ~ β², {words}: {name}, largest relative difference"
             checks.append(
-                rc.every(rc.at_most(what, "0", rc.Interval(spread, spread, spread), ROUNDING))
+                rc.every(
+                    rc.our_own(rc.at_most(what, "0", rc.Interval(spread, spread, spread), ROUNDING))
+                )
             )
     given = table.where(curve=GIVEN).grid("accuracy", "instance", "beta")
     values = part.grid("accuracy", "instance", "beta")
@@ -344,10 +348,12 @@ def _in_units(config: RateBetaConfig, table: rc.Table) -> tuple[list[rc.Series],
     series.append(rc.Series(WITHOUT, HELD_OUT, scaled, np.full(len(scaled), plain.mean())))
     lost = rc.mean_interval(values[:, -1] - given[:, -1], LEVEL)
     what = f"held-out A_PL at β = {scaled[-1]:g}: η ~ β² less given η"
-    checks.append(rc.above(what, "above 0", lost, 0.0))
+    checks.append(rc.our_own(rc.above(what, "above 0", lost, 0.0)))
     remaining = rc.mean_interval(given[:, -1] - plain, LEVEL)
     what = f"held-out A_PL at β = {config.trained[-1]:g}, given η: less without a reward"
-    checks.append(rc.within(what, "0, up to one pair in a hundred", remaining, -0.01, 0.01))
+    checks.append(
+        rc.our_own(rc.within(what, "0, up to one pair in a hundred", remaining, -0.01, 0.01))
+    )
     return series, checks
 
 

@@ -253,7 +253,9 @@ def _contraction(
         off = growth[separated] / growth_law[separated]
         ends = rc.Interval(float(off.mean()), float(off.min()), float(off.max()))
         what = f"{name}: factor D / derived, {separated.sum()} instances"
-        checks.append(rc.every(rc.within(what, 1.0, ends, 1.0 - SECOND_MODE, 1.0 + SECOND_MODE)))
+        checks.append(
+            rc.every(rc.our_own(rc.within(what, 1.0, ends, 1.0 - SECOND_MODE, 1.0 + SECOND_MODE)))
+        )
         least = min(least, float(printed.min()), float(repaired.min()))
         asked = max(asked, float(one.grid("asked", "instance").max()))
         if step == config.share:
@@ -265,7 +267,7 @@ def _contraction(
             series.append(rc.Series(LAW, EXACT, D[0], law * (error[0] / law)[last]))
     smallest = rc.Interval(least, least, least)
     what = "q with constants that suit it best, least of all cases"
-    checks.append(rc.every(rc.above(what, "above 1: the bound grows", smallest, 1.0)))
+    checks.append(rc.every(rc.our_own(rc.above(what, "above 1: the bound grows", smallest, 1.0))))
     most = rc.Interval(asked, asked, asked)
     what = "D that Theorem 1 asks for, largest of all cases"
     checks.append(rc.every(rc.at_most(what, "at most 1 step", most, 1.0)))
@@ -315,20 +317,25 @@ def _floors(config: RateInnerConfig, table: rc.Table) -> tuple[list[rc.Series], 
     tolerance = 2.0 * rc.slope_shift(x, known)
     slope = rc.slope_interval(x, measured, rng=0, level=LEVEL)
     checks = [
-        rc.rate_check("sampled: exponent of the floor in α", FLOOR, slope, tolerance=tolerance),
-        rc.below(
-            "sampled: exponent of the floor, against V of order α²",
-            f"below {STATED:g}",
-            slope,
-            STATED,
-            tolerance=tolerance,
-            remark="1/(α λ_min) steps are remembered",
+        rc.our_own(
+            rc.rate_check("sampled: exponent of the floor in α", FLOOR, slope, tolerance=tolerance)
+        ),
+        rc.our_own(
+            rc.below(
+                "sampled: exponent of the floor, against V of order α²",
+                f"below {STATED:g}",
+                slope,
+                STATED,
+                tolerance=tolerance,
+                remark="1/(α λ_min) steps are remembered",
+            ),
+            paper=f"{STATED:g}",
         ),
     ]
     for at, words in ((0, "least"), (-1, "largest")):
         size = rc.mean_interval(error[:, at] / floor[:, at], LEVEL)
         name = f"sampled: floor / law, {words} α"
-        checks.append(rc.rate_check(name, 1.0, size, tolerance=2.0 * float(known[at])))
+        checks.append(rc.our_own(rc.rate_check(name, 1.0, size, tolerance=2.0 * float(known[at]))))
     series.append(rc.Series(FLOOR_NAME, FLOORS, x, *rc.mean_band(measured, level=LEVEL)))
     series.append(rc.Series(LAW, FLOORS, x, law[0]))
     return series, checks

@@ -141,12 +141,16 @@ def _in_eta(config: RateOuterConfig, table: rc.Table) -> tuple[list[rc.Series], 
         measured, expected = normed(value, law), normed(law, law)
         slope = rc.slope_interval(x, measured, rng=0, level=LEVEL)
         tolerance = rc.slope_error(x, x)
-        checks.append(rc.rate_check(f"{kind}: exponent in η", FLOOR, slope, tolerance=tolerance))
+        checks.append(
+            rc.our_own(rc.rate_check(f"{kind}: exponent in η", FLOOR, slope, tolerance=tolerance))
+        )
         what = f"{kind}: exponent in η, against a constant floor"
-        checks.append(rc.above(what, f"above {STATED:g}", slope, STATED, tolerance=tolerance))
+        checks.append(
+            rc.our_own(rc.above(what, f"above {STATED:g}", slope, STATED, tolerance=tolerance))
+        )
         size = rc.mean_interval((value / law).mean(axis=1), LEVEL)
         what = f"{kind}: floor / law, mean over η"
-        checks.append(rc.rate_check(what, 1.0, size, tolerance=float(x.mean())))
+        checks.append(rc.our_own(rc.rate_check(what, 1.0, size, tolerance=float(x.mean()))))
         if kind == PAIRS:
             least = rc.mean_interval(value[:, 0] / stated[:, 0], LEVEL)
             what = f"{kind}: floor / 3 σ_3², least η"
@@ -166,11 +170,11 @@ def _in_s(config: RateOuterConfig, table: rc.Table) -> tuple[list[rc.Series], li
     units = parts[PRINTED].grid("law", "instance", "x")
     late = x >= 10.0
     slope = rc.slope_interval(x[late], normed(units[:, late], units[:, late]), rng=0, level=LEVEL)
-    checks = [rc.rate_check("(1/(4P)) P_L: exponent in s", UNIT, slope, tolerance=0.01)]
+    checks = [rc.our_own(rc.rate_check("(1/(4P)) P_L: exponent in s", UNIT, slope, tolerance=0.01))]
     for at, words in ((0, "least"), (-1, "largest")):
         more = rc.mean_interval(np.log(values[PRINTED][:, at] / values[TRUE][:, at]), LEVEL)
         what = f"log of mean ||grad L||^2, 1/(4P) over 1/P_L, {words} s"
-        checks.append(rc.above(what, "above 0", more, 0.0))
+        checks.append(rc.our_own(rc.above(what, "above 0", more, 0.0)))
     return series, checks
 
 

@@ -84,8 +84,12 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
             count("right factor common: down above up", most, -gains["right"]),
             paper="no labeler",
         ),
-        rc.mean_above("up − down, left − neither", "above 0", up["left"], up["neither"]),
-        rc.mean_above("up − down, neither − right", "above 0", up["neither"], up["right"]),
+        rc.our_own(
+            rc.mean_above("up − down, left − neither", "above 0", up["left"], up["neither"])
+        ),
+        rc.our_own(
+            rc.mean_above("up − down, neither − right", "above 0", up["neither"], up["right"])
+        ),
     ]
     notes = [
         "up − down: " + ", ".join(f"{s} {gain.mean():+.4f}" for s, gain in up.items()),

@@ -314,7 +314,7 @@ def analyse(config: RewardErrorConfig, table: rc.Table) -> rc.Analysis:
     for name in NAMES:
         ratio = rc.mean_interval(np.mean(ends[name], axis=0))
         what = f"{name}: error / law at N_p = {config.sizes[-1]:g}, mean over panels"
-        checks.append(rc.within(what, 1.0, ratio, *NEAR))
+        checks.append(rc.our_own(rc.within(what, 1.0, ratio, *NEAR)))
     return rc.Analysis(series, checks, notes)
 
 
@@ -338,7 +338,9 @@ def _crossings(
             for r in rows
         ]
         ends = rc.Interval(points[0], *(float(q) for q in np.quantile(points, (0.025, 0.975))))
-        check = rc.within(name, float(round(expected)), ends, expected / low, expected * low)
+        check = rc.our_own(
+            rc.within(name, float(round(expected)), ends, expected / low, expected * low)
+        )
         inside = x[0] <= points[0] <= x[-1]
         checks.append(check if inside else replace(check, measured="no crossing"))
     return checks

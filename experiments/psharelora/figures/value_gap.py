@@ -261,17 +261,21 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
         gaps = by_coverage[coverage]
         cost = (gaps[LEAST] - gaps[SHAPED])[:, early].mean(axis=1)
         checks.append(
-            rc.above(f"{coverage}: gap, ball − shaped", "above 0", rc.mean_interval(cost))
+            rc.our_own(
+                rc.above(f"{coverage}: gap, ball − shaped", "above 0", rc.mean_interval(cost))
+            )
         )
     cost = np.mean(
         [by_coverage[c][ROOTED] - by_coverage[c][SQUARED] for c in ("uniform", "avoids")],
         axis=0,
     )
     checks.append(
-        rc.above(
-            "uniform and avoids: gap, rooted − squared, last N_p",
-            "above 0: the root is the larger level",
-            rc.mean_interval(cost[:, -1]),
+        rc.our_own(
+            rc.above(
+                "uniform and avoids: gap, rooted − squared, last N_p",
+                "above 0: the root is the larger level",
+                rc.mean_interval(cost[:, -1]),
+            )
         )
     )
     checks += _constants(table)
@@ -313,11 +317,13 @@ def _constants(table: rc.Table) -> list[rc.Check]:
         for coverage in COVERAGES
     }
     return [
-        rc.above(
-            f"c that holds the truth, {coverage} / uniform",
-            "above 1: c contains the coverage",
-            rc.paired_ratio(needed[coverage], needed["uniform"]),
-            1.0,
+        rc.our_own(
+            rc.above(
+                f"c that holds the truth, {coverage} / uniform",
+                "above 1: c contains the coverage",
+                rc.paired_ratio(needed[coverage], needed["uniform"]),
+                1.0,
+            )
         )
         for coverage in COVERAGES[1:]
     ]

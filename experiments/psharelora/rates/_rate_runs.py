@@ -100,9 +100,11 @@ def compare_with_law(
     derived = rc.exact_slope(x, law).value
     size = rc.ratio((measured / law).mean(axis=1), 1.0, LEVEL)
     checks = [
-        rc.rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance),
-        rc.rate_check(
-            f"{name}: dist² / law, mean", 1.0, size, tolerance=float(relative_error.mean())
+        rc.our_own(rc.rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance)),
+        rc.our_own(
+            rc.rate_check(
+                f"{name}: dist² / law, mean", 1.0, size, tolerance=float(relative_error.mean())
+            )
         ),
     ]
     what = f"{name}: as stated"

@@ -167,11 +167,15 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
     )
     grows = rc.slope_interval(nu[large], measured[:, large], rng=0, level=LEVEL)
     checks.append(
-        rc.above("variance, large nu: exponent", "above 0", grows, remark="preferences are certain")
+        rc.our_own(
+            rc.above(
+                "variance, large nu: exponent", "above 0", grows, remark="preferences are certain"
+            )
+        )
     )
     ratios = (measured[:, large] / expected[large]).mean(axis=0)
     last = rc.Interval(float(ratios.mean()), float(ratios.min()), float(ratios.max()))
-    checks.append(rc.within("variance, large nu: dist² / law", 1.0, last, 0.5, 2.0))
+    checks.append(rc.our_own(rc.within("variance, large nu: dist² / law", 1.0, last, 0.5, 2.0)))
     mean, low, high = (size * band for band in rc.mean_band(measured))
     series = [
         rc.Series(r"$N N_p\,\mathrm{dist}^2(\hat B, B_\diamond)$", VARIANCE, nu, mean, low, high),
@@ -208,17 +212,23 @@ def _floors(config: RateNuConfig, table: rc.Table) -> tuple[list[rc.Series], lis
         off = abs(rc.exact_slope(grid[small], law[small]).value - limit)
         near = TAIL_ROOM * float(np.sqrt(config.tail / grid[0]))
         checks.append(
-            rc.rate_check(
-                f"floor, {kind}: exponent, small nu",
-                exponent,
-                rc.exact_slope(grid[small], floor[small]),
-                tolerance=off + near,
+            rc.our_own(
+                rc.rate_check(
+                    f"floor, {kind}: exponent, small nu",
+                    exponent,
+                    rc.exact_slope(grid[small], floor[small]),
+                    tolerance=off + near,
+                )
             )
         )
         quotient = floor / law
         both = rc.Interval(float(quotient.mean()), float(quotient.min()), float(quotient.max()))
         checks.append(
-            rc.every(rc.within(f"floor, {kind}: first order", 1.0, both, 1.0 - near, 1.0 + near))
+            rc.every(
+                rc.our_own(
+                    rc.within(f"floor, {kind}: first order", 1.0, both, 1.0 - near, 1.0 + near)
+                )
+            )
         )
         series += [rc.Series(name, BIAS, grid, floor / config.tail)]
         series += [rc.Series(LAW, BIAS, grid, law / config.tail)]

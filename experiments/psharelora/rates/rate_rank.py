@@ -122,8 +122,12 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
         remark = "k (d1 - k), not k, is the number of parameters"
         checks += [
             *law_checks,
-            rc.below(f"{name}: exponent up to d1/2", "below 1", slope, STATED, remark=remark),
-            rc.below(f"{name}: exponent from d1/2", "below 0", falls, 0.0, remark=remark),
+            rc.our_own(
+                rc.below(f"{name}: exponent up to d1/2", "below 1", slope, STATED, remark=remark)
+            ),
+            rc.our_own(
+                rc.below(f"{name}: exponent from d1/2", "below 0", falls, 0.0, remark=remark)
+            ),
         ]
         series += error_series(MEASURED, panel, k, measured, expected)
         # both panels have the bound of (a), as nu is the same

@@ -142,8 +142,10 @@ def _with_floor(
     near = float(np.sqrt(config.law(TAIL).expected(config.types * config.copies, N_p[-1]))) / floor
     triangle = rc.Interval(largest, float(excess.min()), largest)
     return [
-        rc.at_most("tail: |dist - floor| / dist from B_pop", "at most 1", triangle, 1.0 + 1e-6),
-        rc.within("tail: dist / floor, last point", 1.0, last, 1.0 - near, 1.0 + near),
+        rc.our_own(
+            rc.at_most("tail: |dist - floor| / dist from B_pop", "at most 1", triangle, 1.0 + 1e-6)
+        ),
+        rc.our_own(rc.within("tail: dist / floor, last point", 1.0, last, 1.0 - near, 1.0 + near)),
     ]
 
 
@@ -159,7 +161,9 @@ def _of_turns(config: RateSamplesConfig, part: rc.Table, series: list[rc.Series]
     for at, words in ((0, "first"), (-1, "last")):
         size = rc.ratio(turn[:, at], float(bias[at]), LEVEL)
         what = f"many users: bias / law, {words} point"
-        checks.append(rc.rate_check(what, 1.0, size, tolerance=float(relative_error[at])))
+        checks.append(
+            rc.our_own(rc.rate_check(what, 1.0, size, tolerance=float(relative_error[at])))
+        )
     return checks
 
 

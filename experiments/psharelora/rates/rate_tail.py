@@ -155,11 +155,13 @@ def analyse(config: RateTailConfig, table: rc.Table) -> rc.Analysis:
         size = rc.ratio((squared / expected).mean(axis=1), 1.0, LEVEL)
         name = f"$N_p = {N_p}$"
         checks.append(
-            rc.rate_check(
-                f"N_p = {N_p}: dist² / (floor + variance), mean",
-                1.0,
-                size,
-                tolerance=float(relative_error.mean()),
+            rc.our_own(
+                rc.rate_check(
+                    f"N_p = {N_p}: dist² / (floor + variance), mean",
+                    1.0,
+                    size,
+                    tolerance=float(relative_error.mean()),
+                )
             )
         )
         series += error_series(name, DATA, tails, squared, expected)
@@ -205,25 +207,31 @@ def _floors(config: RateTailConfig, part: rc.Table) -> tuple[list[rc.Series], li
         first = dist[0] / law[0]
         near = NEXT * float(np.sqrt(x[0]))
         checks += [
-            rc.rate_check(f"{name}: as derived", DERIVED, slope, tolerance=tolerance),
+            rc.our_own(rc.rate_check(f"{name}: as derived", DERIVED, slope, tolerance=tolerance)),
             rc.rate_check(
                 f"{name}: as stated", STATED, slope, tolerance=tolerance, bound=True, limit="zero"
             ),
-            rc.above(
-                f"{name}: exponent", "above 1/4", slope, STATED, remark="curvature, not slope"
+            rc.our_own(
+                rc.above(
+                    f"{name}: exponent", "above 1/4", slope, STATED, remark="curvature, not slope"
+                )
             ),
-            rc.rate_check(
-                f"{name}: dist / first order, smallest tail",
-                1.0,
-                rc.Interval(first, first, first),
-                tolerance=near,
+            rc.our_own(
+                rc.rate_check(
+                    f"{name}: dist / first order, smallest tail",
+                    1.0,
+                    rc.Interval(first, first, first),
+                    tolerance=near,
+                )
             ),
             rc.every(
-                rc.at_most(
-                    f"{name}: dist / bound derived here",
-                    "at most 1",
-                    rc.Interval(*(float(f(dist / cap)) for f in (np.max, np.min, np.max))),
-                    1.0,
+                rc.our_own(
+                    rc.at_most(
+                        f"{name}: dist / bound derived here",
+                        "at most 1",
+                        rc.Interval(*(float(f(dist / cap)) for f in (np.max, np.min, np.max))),
+                        1.0,
+                    )
                 )
             ),
         ]
@@ -233,7 +241,9 @@ def _floors(config: RateTailConfig, part: rc.Table) -> tuple[list[rc.Series], li
     mirror = part.where(kind="random").grid("mirror", "tail")
     zero = rc.Interval(float(mirror.max()), float(mirror.min()), float(mirror.max()))
     checks.append(
-        rc.every(rc.at_most("features alike under reflections: dist", "0", zero, ROUNDING))
+        rc.every(
+            rc.our_own(rc.at_most("features alike under reflections: dist", "0", zero, ROUNDING))
+        )
     )
     return series, checks
 

@@ -121,9 +121,12 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
             size = rc.ratio(together, bias, LEVEL)
             limit = -1.0 + rc.slope_error(N, relative_error)
             checks += [
-                rc.rate_check("random: bias / law", 1.0, size, tolerance=next_order),
-                rc.above(
-                    "random: exponent", "above -1", slope, limit, remark="bias of order 1/N_p"
+                rc.our_own(rc.rate_check("random: bias / law", 1.0, size, tolerance=next_order)),
+                rc.our_own(
+                    rc.above(
+                        "random: exponent", "above -1", slope, limit, remark="bias of order 1/N_p"
+                    ),
+                    paper="-1",
                 ),
             ]
         else:
@@ -131,7 +134,7 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
             other = float(np.linalg.norm(Law.without_tail(config.family("random")).bias))
             size = rc.ratio(together, other, LEVEL)
             what = "alike on both sides: bias"
-            checks.append(rc.within(what, "0 (random: 1)", size, -0.5, 0.5))
+            checks.append(rc.our_own(rc.within(what, "0 (random: 1)", size, -0.5, 0.5)))
         name = "turn, " + NAMES[kind]
         turns += [
             rc.Series(name, SHIFT, N, *rc.mean_band(turn)),
