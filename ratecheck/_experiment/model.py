@@ -44,6 +44,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,7 +89,7 @@ class Config:
     """
 
     not_in_key: ClassVar[frozenset[str]] = frozenset()
-    seed: int = param(0, doc="of all random numbers.")
+    seed: int = param(0, high=math.inf, doc="of all random numbers.")
 
     def __post_init__(self) -> None:
         check_parameters(self)

@@ -28,6 +28,8 @@ from linsys.validate import check_choice, check_flag, check_integer, check_numbe
 
 __all__ = ["check_parameters", "meanings", "param"]
 
+#: A whole number counts something, and no machine computes with more of it, unless `high` says so.
+MOST = 10**8
 #: The key of a field's metadata that holds the arguments of :func:`param`.
 _KEY = "ratecheck"
 
@@ -72,7 +74,7 @@ def param(
         default: its value where none is given.
         doc: what it means, as ``ratecheck show`` prints it: symbol, unit.
         low, high: the range, of every entry of a tuple; whole numbers are at least 0 without
-            ``low``.
+            ``low``, and at most 10^8 without ``high``.
         above, below: the same where the ends do not belong to it.
         least: how many entries a tuple must have; without it 2 where they must increase, 1
             elsewhere, but none where the default has none.
@@ -154,8 +156,11 @@ def _check(name: str, value: Any, kind: Any, declared: Declared) -> None:
     elif kind is bool:
         check_flag(name, value)
     elif kind is int:
-        low, high = (None if end is None else int(end) for end in (declared.low, declared.high))
-        check_integer(name, value, low=low or 0, high=high)
+        high = declared.high
+        if high is None and isinstance(value, int) and value > MOST:
+            high = MOST
+        most = None if high is None or high == math.inf else int(high)
+        check_integer(name, value, low=int(declared.low or 0), high=most)
     elif kind is float:
         check_number(
             name,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from ratecheck._discover import registry
 from ratecheck._experiment.model import PROFILES, Analysis, Config, Experiment
 from ratecheck._experiment.options import configure
 from ratecheck._names import check_name
-from ratecheck._processes.interrupts import Progress
+from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._run import plan as plans
 from ratecheck._run.metrics import RUNS
 from ratecheck._run.plan import Plan
@@ -89,9 +91,10 @@ class Job:
     def prepare(self, reference: str) -> tuple[Experiment[Any], Config]:
         """The experiment and its checked configuration; a data file it names must be readable."""
         experiment = registry.find_experiment(reference)
-        config = configure(experiment, self.profile, self.overrides, self.seed)
-        config = replace(config, **self.changed)
-        self.store.result(experiment, config)
+        with self._naming_what_is_given(experiment.id):
+            config = configure(experiment, self.profile, self.overrides, self.seed)
+            config = replace(config, **self.changed)
+            self.store.result(experiment, config)
         return experiment, config
 
     def planned(self, reference: str) -> Job:
@@ -115,6 +118,16 @@ class Job:
     def perform(self, reference: str, progress: Progress | None = None) -> Outcome:
         """Run one experiment, or draw it again from the store."""
         experiment, config = self.prepare(reference)
+        with self._naming_what_is_given(experiment.id):
+            return self._perform(experiment, config, reference, progress)
+
+    def _perform(
+        self,
+        experiment: Experiment[Any],
+        config: Config,
+        reference: str,
+        progress: Progress | None,
+    ) -> Outcome:
         notes: list[str] = []
         if self.redraw:
             table, result = redraw(experiment, config, self.store)
@@ -143,6 +156,30 @@ class Job:
             except InputError as error:  # the checks are worth their answer without a picture
                 problem = str(error)
         return Outcome(experiment, config, analysis, drawn, (*analysis.notes, *notes), problem)
+
+    @contextmanager
+    def _naming_what_is_given(self, name: str) -> Iterator[None]:
+        """Whatever the parameters of the command line lead to is said in a line that names them.
+
+        Without such parameters an exception of an experiment passes through: it is a mistake there.
+        """
+        given = [override.partition("=")[0] for override in self.overrides]
+        try:
+            yield
+        except InputError as error:
+            if not given or any(re.search(rf"\b{re.escape(key)}\b", str(error)) for key in given):
+                raise
+            raise InputError(f"{error}; given: {', '.join(self.overrides)}") from None
+        except Interrupted:
+            raise
+        except Exception as error:
+            if not given:
+                raise
+            found = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise InputError(
+                f"parameters {', '.join(self.overrides)} must be such that {name} can be computed; "
+                f"found {found}"
+            ) from error
 
     def runs_folder(self, reference: str) -> Path | None:
         """Where measurements and adapters of an experiment's runs are, if there are any."""

@@ -103,6 +103,7 @@ class Base(rc.Config):
     kind: Literal["a", "b"] = rc.param("a", doc="of method.")
     exact: bool = rc.param(True, doc="whether anything is sampled.")
     names: tuple[str, ...] = rc.param((), doc="may be none.")
+    many: int = rc.param(1, low=1, doc="without an upper limit of its own.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +112,9 @@ class Derived(Base):
 
     rank: int = rc.param(8, high=16, doc="of the policy's adapter alone.")
     alpha: float = 0.5
+
+
+MANY = "`many` must be a whole number of at least 1 and at most 100000000; found"
 
 
 @pytest.mark.parametrize(
@@ -131,6 +135,8 @@ class Derived(Base):
         ({"kind": "c"}, "`kind` must be one of a, b; found 'c'"),
         ({"exact": 1}, "`exact` must be True or False; found 1"),
         ({"seed": -1}, "`seed` must be a whole number of at least 0; found -1"),
+        ({"many": 10**9}, f"{MANY} 1000000000"),
+        ({"many": 10**20}, f"{MANY} 100000000000000000000"),
         ({"rank": "x", "k": (1,)}, "`rank` must be a whole number of at least 1; found 'x'"),
     ],
 )
