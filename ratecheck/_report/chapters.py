@@ -111,8 +111,13 @@ def _holding(records: Sequence[Record], title: str) -> list[tuple[str, list[Show
         if record["verdict"] in _HOLDS and record["id"] not in role:
             where = record["source"].removeprefix(title).lstrip(", ")
             section = record["section"].removeprefix(title).lstrip(", ")
-            shown = {"id": record["id"], "where": where or record["id"]}
+            shown = {"id": record["id"], "where": where}
             sections.setdefault(section, []).append(shown)
+    for held in sections.values():
+        places = [shown["where"] for shown in held]
+        for shown in held:  # several of one place are told apart by their names
+            if not shown["where"] or places.count(shown["where"]) > 1:
+                shown["name"] = shown["id"].partition(".")[2]
     return list(sections.items())
 
 
