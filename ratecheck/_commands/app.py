@@ -42,6 +42,7 @@ from ratecheck._commands.arguments import (
     Open,
     Out,
     PaperName,
+    Places,
     PlanOnly,
     Profile,
     Prompt,
@@ -396,8 +397,11 @@ def reproduce(
     _exit(held and not failures and not broken)
 
 
-@app.command(epilog=examples("report --open", "report --profile paper --file page.html"))
+@app.command(
+    epilog=examples("report --open", "report my_paper", "report --profile paper --file page.html")
+)
 def report(
+    places: Places = None,
     out: Out = RESULTS,
     profile: Profile = "quick",
     seed: Seed = None,
@@ -405,11 +409,13 @@ def report(
     show: Open = False,
 ) -> None:
     """Write a page of figures, exponents and verdicts from what is stored; computes nothing."""
+    from ratecheck._discover import project
     from ratecheck._report import page, stored
 
     page.check_libraries()
     path = file or out / REPORT
-    page.write(stored.stored(out, profile, seed, broken=_warn), path)
+    with project.beside(places or ()):
+        page.write(stored.stored(out, profile, seed, broken=_warn), path)
     print(path)
     if show:
         import webbrowser

@@ -43,6 +43,14 @@ PaperName = Annotated[
         help="Short name of the paper, such as affpcl.", autocompletion=completion.papers_of
     ),
 ]
+Places = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FOLDER...]",
+        help="Files and folders of claims and experiments to show as well.",
+        show_default="those of the project",
+    ),
+]
 Ids = Annotated[
     list[str],
     typer.Argument(

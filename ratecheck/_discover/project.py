@@ -11,7 +11,9 @@ never do. They are read anew by every command.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -82,6 +84,39 @@ def files(broken: Broken) -> list[Path]:
     Without those of a paper that is installed from where they lie. ``broken`` is told of entries
     that name none.
     """
+    listed: dict[Path, None] = {}
+    for place in [*_places(broken), *_beside]:
+        try:
+            named = files_of(place) if place.is_dir() else [place]
+        except InputError as error:
+            broken(str(error))
+            continue
+        listed |= dict.fromkeys(_from_here(path) for path in named)
+    return [path for path in listed if not _is_installed(path)]
+
+
+@contextlib.contextmanager
+def beside(places: Sequence[Path]) -> Iterator[None]:
+    """Within the block, the project has these files and folders as well, as if its table had them.
+
+    Raises:
+        InputError: one that does not exist.
+    """
+    for place in places:
+        if not place.exists():
+            raise InputError(f"file or folder must exist; found no {place}")
+    _beside[:] = places
+    try:
+        yield
+    finally:
+        _beside.clear()
+
+
+_beside: list[Path] = []
+
+
+def _places(broken: Broken) -> list[Path]:
+    """The files and folders that the table names and that exist."""
     found = find_table(broken)
     if found is None:
         return []
@@ -91,18 +126,10 @@ def files(broken: Broken) -> list[Path]:
     except InputError as error:
         broken(str(error))
         return []
-    listed: dict[Path, None] = {}
     for entry in entries:
-        place = table.parent / entry
-        try:
-            if not place.exists():
-                raise InputError(f"`{KEY}` in {table} must exist; found no {entry}")
-            named = files_of(place) if place.is_dir() else [place]
-        except InputError as error:
-            broken(str(error))
-            continue
-        listed |= dict.fromkeys(_from_here(path) for path in named)
-    return [path for path in listed if not _is_installed(path)]
+        if not (table.parent / entry).exists():
+            broken(f"`{KEY}` in {table} must exist; found no {entry}")
+    return [table.parent / entry for entry in entries if (table.parent / entry).exists()]
 
 
 def _entries(table: Path, content: Any) -> list[str]:

@@ -239,6 +239,15 @@ def test_results_have_the_revision_of_what_is_imported(write: Write) -> None:
     assert item.entry(0)[1] == 2
 
 
+def test_a_folder_is_known_for_a_while(write: Write) -> None:
+    root = write({"other/claims/a.py": a_claim("mass"), "work/b.py": a_claim("half")})
+    with project.beside([root / "other"]):
+        assert read_own() == (["mine.half", "mine.lemma", "mine.mass"], [])
+    assert read_own() == (["mine.half", "mine.lemma"], [])
+    with pytest.raises(InputError, match="file or folder must exist; found no nowhere"):
+        project.beside([Path("nowhere")]).__enter__()
+
+
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, which finds ratecheck as an installed package."""
     return subprocess.run(
@@ -288,6 +297,11 @@ def test_commands_know_the_project(write: Write) -> None:
     text = (here / "results" / "report.html").read_text()
     assert "mine/decay" in text
     assert text.count("No probability exceeds the bound.") == 2
+    outside = root.parent / "elsewhere"
+    outside.mkdir()
+    page = command(outside, "report", str(root / "work"), "--out", str(here / "results"))
+    assert page.returncode == 0, page.stderr
+    assert "mine/decay" in (here / "results" / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
