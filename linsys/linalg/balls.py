@@ -38,7 +38,18 @@ from linsys import linalg
 from linsys.linalg import _precise
 from linsys.linalg._precise import Numbers, is_precise
 
-__all__ = ["Ball", "Undecided", "ball_arithmetic", "every_case", "no_cases", "rounded_constants"]
+__all__ = [
+    "Ball",
+    "OfObjects",
+    "Undecided",
+    "ball_arithmetic",
+    "every_case",
+    "exact_value",
+    "exchanged",
+    "in_place_of_numpys",
+    "no_cases",
+    "rounded_constants",
+]
 
 _Result = TypeVar("_Result")
 
@@ -84,7 +95,7 @@ class Ball:
     __slots__ = ("nonnegative", "value")
 
     def __init__(self, value: Any) -> None:
-        self.value = _exact(value)
+        self.value = exact_value(value)
         #: Whether it is known that the number is not negative, whatever its ball contains: a sum
         #: of squares.
         self.nonnegative = bool(self.value is not None and self.value >= 0)
@@ -337,7 +348,7 @@ def _made(value: Any, nonnegative: bool = False) -> Ball:
     return made
 
 
-def _exact(value: Any) -> Any:
+def exact_value(value: Any) -> Any:
     """What a number is, exactly: fmpq, arb or None."""
     if isinstance(value, Ball):
         return value.value
@@ -361,7 +372,7 @@ def _operand(value: Any) -> Any:
     if isinstance(value, float):
         return _constant(float(value))
     if isinstance(value, int | np.integer | np.bool_ | Fraction):
-        return _exact(value)
+        return exact_value(value)
     return NotImplemented
 
 
@@ -372,10 +383,10 @@ def _number(value: Any) -> Ball:
 
 def _constant(value: float) -> Any:
     if not math.isfinite(value) or float(f"{value:.{_DIGITS}g}") == value:
-        return _exact(value)
+        return exact_value(value)
     _State.rounded.add(value)
     middle = Fraction(value)
-    return flint.arb(_exact(middle), _arb(_exact(abs(middle) * _ROUNDED)).upper())
+    return flint.arb(exact_value(middle), _arb(exact_value(abs(middle) * _ROUNDED)).upper())
 
 
 def _arb(value: Any) -> Any:
@@ -579,13 +590,19 @@ def _calls_logistic(x: Numbers) -> Numbers:
     return np.asarray(function(x))
 
 
-class _SetValued:
-    """NumPy's maximum or minimum, for objects with a function of two of them in its place."""
+class OfObjects:
+    """NumPy's maximum or minimum, for objects with a function of two of them in its place.
 
-    def __init__(self, plain: np.ufunc, function: Callable[[Any, Any], Ball]) -> None:
+    Args:
+        plain: the one of NumPy.
+        function: of two objects.
+    """
+
+    def __init__(self, plain: np.ufunc, function: Callable[[Any, Any], Any]) -> None:
         self._plain, self._objects = plain, np.frompyfunc(function, 2, 1)
 
     def __call__(self, a: Any, b: Any, *args: Any, **options: Any) -> Any:
+        """The larger or smaller one, entry by entry, as of a ufunc."""
         objects = any(np.asarray(side).dtype == object for side in (a, b))
         return (self._objects if objects else self._plain)(a, b, *args, **options)
 
@@ -614,7 +631,18 @@ class _SetValued:
         return getattr(self._plain, name)
 
 
-_MAXIMUM, _MINIMUM = _SetValued(np.maximum, larger), _SetValued(np.minimum, smaller)
+def in_place_of_numpys(maximum: OfObjects, minimum: OfObjects) -> list[tuple[Any, str, Any]]:
+    """Where NumPy has its functions and those of max() and min(), and what comes there."""
+    methods = numpy._core._methods
+    return [
+        (np, "maximum", maximum),
+        (np, "minimum", minimum),
+        (methods, "umr_maximum", maximum.reduce),
+        (methods, "umr_minimum", minimum.reduce),
+    ]
+
+
+_MAXIMUM, _MINIMUM = OfObjects(np.maximum, larger), OfObjects(np.minimum, smaller)
 
 
 @contextmanager
@@ -628,6 +656,19 @@ def no_cases() -> Iterator[None]:
 
 
 @contextmanager
+def exchanged(functions: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+    """Within the block, attributes of places such as modules have other values."""
+    before = [(place, name, getattr(place, name)) for place, name, _ in functions]
+    try:
+        for place, name, ours in functions:
+            setattr(place, name, ours)
+        yield
+    finally:
+        for place, name, theirs in before:
+            setattr(place, name, theirs)
+
+
+@contextmanager
 def ball_arithmetic(bits: int, exact_bits: int = 2048) -> Iterator[None]:
     """Within the block, ``precise`` makes balls, and :mod:`linsys.linalg` works on them.
 
@@ -637,7 +678,7 @@ def ball_arithmetic(bits: int, exact_bits: int = 2048) -> Iterator[None]:
         bits: of the midpoints of balls.
         exact_bits: rationals with more bits become balls.
     """
-    exchanged = [
+    functions = [
         (_precise, "_number", Ball),
         (_precise, "operator_norms", operator_norms),
         (_precise, "eigenvalue_range", eigenvalue_range),
@@ -646,22 +687,14 @@ def ball_arithmetic(bits: int, exact_bits: int = 2048) -> Iterator[None]:
         (_precise, "stretches", stretches),
         # imported by its name into other modules: its body is exchanged
         (linalg.logistic, "__code__", _calls_logistic.__code__),
-        # what NumPy's maximum, minimum, max() and min() do with objects
-        (np, "maximum", _MAXIMUM),
-        (np, "minimum", _MINIMUM),
-        (numpy._core._methods, "umr_maximum", _MAXIMUM.reduce),
-        (numpy._core._methods, "umr_minimum", _MINIMUM.reduce),
+        *in_place_of_numpys(_MAXIMUM, _MINIMUM),
     ]
-    before = [(place, name, getattr(place, name)) for place, name, _ in exchanged]
     settings = flint.ctx.prec, _State.exact_bits, _State.rounded
     try:
         flint.ctx.prec, _State.exact_bits, _State.rounded = bits, exact_bits, set()
-        for place, name, ours in exchanged:
-            setattr(place, name, ours)
-        yield
+        with exchanged(functions):
+            yield
     finally:
-        for place, name, theirs in before:
-            setattr(place, name, theirs)
         flint.ctx.prec, _State.exact_bits, _State.rounded = settings
 
 
@@ -776,7 +809,7 @@ def _extreme_eigenvalues(rows: list[list[Ball]]) -> tuple[Ball, Ball]:
         return _extreme_roots(matrix.charpoly().factor()[1])
     # Weyl: eigenvalues differ from those of the midpoints by at most the norm of the difference
     middle = flint.fmpq_mat(
-        [[_exact(_fraction(entry.mid())) for entry in row] for row in matrix.table()]
+        [[exact_value(_fraction(entry.mid())) for entry in row] for row in matrix.table()]
     )
     radii = [entry.rad() for row in matrix.table() for entry in row]
     apart = sum((r * r for r in radii), flint.arb(0)).sqrt()
@@ -831,5 +864,5 @@ def _from_mpmath(numbers: Numbers) -> Numbers:
     for number in numbers.ravel():
         sign, mantissa, exponent, _ = number._mpf_
         value = Fraction(int(mantissa)) * Fraction(2) ** exponent
-        exact.append(_made(_arb(_exact(-value if sign else value))))
+        exact.append(_made(_arb(exact_value(-value if sign else value))))
     return _objects(exact, numbers.shape)

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ratecheck._certify.enclosures import Case, Enclosed, Interval
+from ratecheck._certify.identities import CHANCE, Decided
 from ratecheck._claims.claim import Claim
+from ratecheck._claims.fields import Whole
 from ratecheck._discover.catalogue import Item
 from ratecheck._store.revision import revision_of
 from ratecheck._user_modules import PREFIX
@@ -34,14 +36,8 @@ def of_counterexample(
 ) -> dict[str, Any]:
     """The certificate of a counterexample: both sides at an instance, and that they are apart."""
     assert isinstance(item.entry, Claim)
-    users = item.origin.endswith(".py")
     return {
-        "format": FORMAT,
-        "kind": "counterexample",
-        "id": item.id,
-        **({"file": str(Path(item.origin).resolve())} if users else {}),
-        "revision": revision(item),
-        "relation": item.entry.relation,
+        **_head(item, "counterexample"),
         "arithmetic": "balls" if enclosed.bits else "exact rationals",
         "bits": enclosed.bits,
         "digits": _digits(enclosed.cases),
@@ -52,6 +48,38 @@ def of_counterexample(
             for c in enclosed.cases
         ],
         "instance": {name: instance[name] for name in item.entry.space.fields},
+    }
+
+
+def of_identity(item: Item, decided: Decided) -> dict[str, Any]:
+    """The certificate of an identity: for which sizes, and with which chance of an error."""
+    assert isinstance(item.entry, Claim)
+    return {
+        **_head(item, "identity"),
+        "arithmetic": "exact rationals at random points",
+        "sizes": [dict(sizes) for sizes in decided.sizes],
+        "all_sizes": decided.all_sizes,
+        "branches": "those that the points met" if decided.compares else "none",
+        "drawn": drawn(item.entry),
+        "log2_chance": -CHANCE,
+    }
+
+
+def drawn(claim: Claim) -> list[str]:
+    """The fields of an identity that hold whole numbers, which are taken as they are drawn."""
+    return [name for name, domain in claim.space.fields.items() if isinstance(domain, Whole)]
+
+
+def _head(item: Item, kind: str) -> dict[str, Any]:
+    assert isinstance(item.entry, Claim)
+    users = item.origin.endswith(".py")
+    return {
+        "format": FORMAT,
+        "kind": kind,
+        "id": item.id,
+        **({"file": str(Path(item.origin).resolve())} if users else {}),
+        "revision": revision(item),
+        "relation": item.entry.relation,
     }
 
 

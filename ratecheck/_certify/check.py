@@ -1,8 +1,9 @@
 """Verify a certificate: what it says is computed anew, and nothing in it is believed.
 
-The claim's own function is evaluated in balls, so that the claim's module has to be there, at the
-revision for which the certificate was made. A stated enclosure has to hold the one that is
-computed here, and the stated enclosures themselves have to prove what the certificate says.
+The claim's own function is evaluated, so that the claim's module has to be there, at the revision
+for which the certificate was made. Of a counterexample, a stated enclosure has to hold the one
+that is computed here, and the stated enclosures themselves have to prove what the certificate says.
+Of an identity, the checker draws random points of its own.
 """
 
 from __future__ import annotations
@@ -15,16 +16,18 @@ from typing import Any
 
 from linsys import InputError
 from linsys.linalg.balls import Undecided
-from ratecheck._certify.certificate import FORMAT, read, revision
+from ratecheck._certify.certificate import FORMAT, of_identity, read, revision
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, apart, enclose
+from ratecheck._certify.identities import CHANCE, Broken, decide
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
 
-#: What a certificate has to say.
+#: What a certificate has to say, by its kind.
 _KEYS = {
-    *("format", "kind", "id", "revision", "relation", "arithmetic", "bits", "digits"),
-    *("constants", "assumptions", "cases", "instance"),
+    "counterexample": {"bits", "digits", "constants", "assumptions", "cases", "instance"},
+    "identity": {"sizes", "all_sizes", "branches", "drawn", "log2_chance"},
 }
+_EVERY = {"id", "revision", "relation", "arithmetic"}
 
 
 @dataclass(frozen=True)
@@ -79,12 +82,13 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
         Refused: it does not prove what it says.
         InputError: its claim is not found.
     """
-    if content.get("format") != FORMAT or content.get("kind") != "counterexample":
+    kind = content.get("kind")
+    if content.get("format") != FORMAT or kind not in _KEYS:
         raise Refused(
-            f"`format` and `kind` must be {FORMAT} and counterexample; found "
-            f"{content.get('format')!r} and {content.get('kind')!r}"
+            f"`format` and `kind` must be {FORMAT} and one of {', '.join(_KEYS)}; found "
+            f"{content.get('format')!r} and {kind!r}"
         )
-    if missing := sorted(_KEYS - set(content)):
+    if missing := sorted((_EVERY | _KEYS[kind]) - set(content)):
         raise Refused(f"certificate must have {', '.join(missing)}; found none of them")
     item = _item(content, references)
     claim = item.entry
@@ -97,6 +101,29 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
         )
     if content["relation"] != claim.relation:
         raise Refused(f"`relation` must be {claim.relation}; found {content['relation']!r}")
+    return (
+        _identity(content, item, claim) if kind == "identity" else _counterexample(content, claim)
+    )
+
+
+def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
+    """Evaluate the identity at random points of the checker's own."""
+    if claim.relation != "==":
+        raise Refused(f"`relation` must be == of an identity; found {claim.relation}")
+    try:
+        found = decide(claim)
+    except (Unprovable, Broken) as error:
+        raise Refused(f"the two sides must be equal at random points; found {error}") from None
+    true = of_identity(item, found)
+    for name in sorted({"arithmetic", *_KEYS["identity"]}):
+        if content[name] != true[name]:
+            raise Refused(f"`{name}` must be {true[name]}; found {content[name]}")
+    which = "all" if found.all_sizes else f"{len(found.sizes)} combinations of"
+    where = " on the branches that the points met" if found.compares else ""
+    return f"identity: true for {which} sizes{where}, but for a chance below 2^-{CHANCE}"
+
+
+def _counterexample(content: Mapping[str, Any], claim: Claim) -> str:
     stated = _cases(content)
     for case in stated:
         if apart(claim.relation, case.measured, case.bound) <= 0:

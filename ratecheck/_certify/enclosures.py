@@ -120,7 +120,7 @@ def enclose(claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MO
         cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
         if isinstance(cause, Undecided):
             raise cause from None
-        raise Unprovable(_told(cause)) from error
+        raise Unprovable(told(cause)) from error
     assumptions: dict[str, str] = {}
     for outcome in outcomes:
         met = outcome.assumptions.items()
@@ -141,14 +141,14 @@ def _evaluated(claim: Claim, instance: Mapping[str, Any], bits: int) -> Enclosed
     constants = tuple(rounded_constants())  # before those of the predicates, such as a tolerance
     predicates = {**space.assumes, **space.given}
     met = {name: _met(claim, predicates[name], views) for name in predicates}
-    sides = np.broadcast_arrays(*_aligned(*(np.asarray(side) for side in answer)))
+    sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
     measured, bound = ([_ball(x) for x in side.ravel().tolist()] for side in sides)
     case = _worst(claim.relation, measured, bound)
     exact = measured[case.entry].exact and bound[case.entry].exact
     return Enclosed((case,), met, constants, 0 if exact else bits)
 
 
-def _aligned(measured: Any, bound: Any) -> tuple[Any, Any]:
+def aligned(measured: Any, bound: Any) -> tuple[Any, Any]:
     """Axes of length one at the end: (B,) against (B, n) is one value for all n."""
     width = max(measured.ndim, bound.ndim)
     first, second = (s.reshape((*s.shape, *[1] * (width - s.ndim))) for s in (measured, bound))
@@ -184,10 +184,10 @@ def _met(claim: Claim, predicate: Any, views: Any) -> str:
     except Undecided as error:
         return f"{_OPEN}: {error}"
     except Exception as error:
-        return f"{_OPEN}: {_told(error)}"
+        return f"{_OPEN}: {told(error)}"
 
 
-def _told(error: BaseException) -> str:
+def told(error: BaseException) -> str:
     """The error in a line, with the line of the formula that raised it."""
     places = [
         frame

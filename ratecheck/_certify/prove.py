@@ -11,8 +11,9 @@ from typing import Any
 
 from linsys import InputError
 from linsys.linalg.balls import Undecided
-from ratecheck._certify.certificate import of_counterexample
+from ratecheck._certify.certificate import of_counterexample, of_identity
 from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
+from ratecheck._certify.identities import Broken, decide
 from ratecheck._claims.claim import Claim, Entry
 from ratecheck._discover.catalogue import Item
 from ratecheck._processes.limit import TimeLimit, time_limit
@@ -41,7 +42,7 @@ class Proof:
 
 
 def certify(claim: Entry, instance: Mapping[str, Any] | None = None, limit: float = LIMIT) -> Proof:
-    """Prove a claim's verdict: that it is false at an instance.
+    """Prove a claim's verdict: that it is false at an instance, or of an identity that it is true.
 
     Args:
         claim: any claim.
@@ -78,14 +79,17 @@ def _item(claim: Entry) -> Item:
 
 
 def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) -> Proof:
-    """The proof of one claim's verdict: of a false one that it is false at an instance."""
+    """The proof of one claim's verdict.
+
+    With an instance, that the claim is false there; without, that it is true, of an identity.
+    """
     entry = item.entry
     if not isinstance(entry, Claim):
         return Proof(
             item.id, reason=_NO_SIDES.get(entry.kind, "it has no two sides at an instance")
         )
     if instance is None:
-        return Proof(item.id, reason="searched: no counterexample")
+        return _prove_identity(item, entry, limit)
     if set(instance) != set(entry.space.fields):
         raise InputError(
             f"`instance` must have the fields {sorted(entry.space.fields)}; "
@@ -114,3 +118,13 @@ def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) 
     except TimeLimit as error:
         reason = f"{error}; {reason}" if reason else str(error)
     return Proof(item.id, reason=reason)
+
+
+def _prove_identity(item: Item, claim: Claim, limit: float) -> Proof:
+    if claim.relation != "==":
+        return Proof(item.id, reason="an inequality, and searched: no counterexample")
+    try:
+        with time_limit(limit):
+            return Proof(item.id, of_identity(item, decide(claim)))
+    except (Unprovable, Broken, TimeLimit) as error:
+        return Proof(item.id, reason=str(error))

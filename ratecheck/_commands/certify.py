@@ -75,6 +75,11 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
         one = proof.certificate
         if one is None:
             rows.append([proof.id, "no", "", "", proof.reason])
+        elif one["kind"] == "identity":
+            sizes = (
+                "all sizes" if one["all_sizes"] else f"{len(one['sizes'])} combinations of sizes"
+            )
+            rows.append([proof.id, "true", one["arithmetic"], "", f"{sizes}, chance below 2^-100"])
         else:
             case = one["cases"][0]
             sides = f"{case['measured'][0][:18]} and {case['bound'][0][:18]}"

@@ -1,0 +1,227 @@
+"""Identities are decided at random points, with degrees that are bounds."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import flint
+import numpy as np
+import pytest
+
+from linsys.linalg import degrees, precise, solve
+from linsys.linalg.degrees import NotRational, Rational, rational_arithmetic
+from ratecheck._certify import check
+from ratecheck._certify.check import Refused, verify
+from ratecheck._certify.enclosures import Unprovable
+from ratecheck._certify.identities import Broken, decide
+from ratecheck._certify.prove import prove
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import find_claims
+
+FILE = Path(__file__).with_name("identities.py")
+ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
+
+
+def claim(name: str) -> Claim:
+    entry = ITEMS[name].entry
+    assert isinstance(entry, Claim)
+    return entry
+
+
+@pytest.mark.parametrize("name", ["square", "cramer", "powers", "unused", "centred", "long"])
+def test_a_true_identity_is_decided(name: str) -> None:
+    found = decide(claim(name))
+    assert found.chance < -100
+    assert found.all_sizes
+    assert len(found.sizes) == 3
+    assert not found.compares
+
+
+def test_the_degree_is_that_of_the_difference() -> None:
+    assert decide(claim("square")).degree == 2
+
+
+def test_branches_are_named() -> None:
+    found = decide(claim("largest"))
+    assert found.compares
+    assert found.branches > 3
+
+
+def test_a_difference_beyond_every_float_is_seen() -> None:
+    with pytest.raises(Broken, match="the sides differ by"):
+        decide(claim("nearly"))
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("root", "a side is a square root, or computed from one"),
+        ("branch", "an eigenvalue that decides a branch"),
+        ("constant", "the constant 1.414"),
+    ],
+)
+def test_what_is_no_quotient_says_so(name: str, reason: str) -> None:
+    with pytest.raises(Unprovable, match=reason):
+        decide(claim(name))
+    found = prove(ITEMS[name], None)
+    assert found.certificate is None
+    assert reason in found.reason
+
+
+def test_the_chance_says_how_often_a_false_identity_passes() -> None:
+    """With coordinates of 2 bits, x (x - 1/4) (x + 1/4) x = 0 is seen at one point in four."""
+    from ratecheck import claim as declare, reals
+
+    @declare(id="same.roots", source="", kind="identity", text="", fields={"x": reals()})
+    def roots(x: Any) -> Any:
+        return x * (x * x - Fraction(1, 4)), 0 * x
+
+    with pytest.raises(Broken):
+        decide(roots)
+    zeros = iter([0, 2**164 // 4, 2**164 * 3 // 4] * 20)
+    # coordinates 0, 1/4, 3/4 are x = -1, -1/2, 1/2
+    with pytest.raises(Broken):
+        decide(roots, lambda limit: next(zeros) % limit)
+    zeros = iter([2**164 // 4, 2**164 * 3 // 4, 2**164 // 2] * 20)
+    assert decide(roots, lambda limit: next(zeros) % limit).degree == 3
+
+
+class Quotient:
+    """A quotient of polynomials of one variable, in lowest terms."""
+
+    def __init__(self, top: Any, bottom: Any = 1) -> None:
+        top, bottom = flint.fmpq_poly(top), flint.fmpq_poly(bottom)
+        common = top.gcd(bottom)
+        self.top, self.bottom = top // common, bottom // common
+
+    def __add__(self, other: Quotient) -> Quotient:
+        top = self.top * other.bottom + other.top * self.bottom
+        return Quotient(top, self.bottom * other.bottom)
+
+    def __sub__(self, other: Quotient) -> Quotient:
+        return self + other * Quotient(-1)
+
+    def __mul__(self, other: Quotient) -> Quotient:
+        return Quotient(self.top * other.top, self.bottom * other.bottom)
+
+    def __truediv__(self, other: Quotient) -> Quotient:
+        return Quotient(self.top * other.bottom, self.bottom * other.top)
+
+
+def wrong_degrees(count: int) -> int:
+    """Of so many random quotients in x, those with degrees beyond the bounds, or other values."""
+    rng, wrong = random.Random(3), 0
+    x = 7
+    for _ in range(count):
+        with rational_arithmetic():
+            tracked, true = [Rational(x, 1), Rational(2)], [Quotient([0, 1]), Quotient(2)]
+            for _ in range(6):
+                i, j, name = rng.randrange(len(true)), rng.randrange(len(true)), rng.choice("+-*/")
+                if name == "/" and tracked[j].value == 0:
+                    continue
+                for numbers in (tracked, true):
+                    a, b = numbers[i], numbers[j]
+                    method = {"+": "add", "-": "sub", "*": "mul", "/": "truediv"}[name]
+                    numbers.append(getattr(a, f"__{method}__")(b))
+            last, quotient = tracked[-1], true[-1]
+        wrong += not (
+            quotient.top.degree() <= last.top
+            and quotient.bottom.degree() <= last.bottom
+            and quotient.top(x) / quotient.bottom(x) == last.value
+        )
+    return wrong
+
+
+def test_degrees_are_bounds() -> None:
+    assert wrong_degrees(300) == 0
+
+
+@pytest.mark.parametrize("name", ["_sum", "_product", "_quotient"])
+def test_a_degree_that_is_too_small_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    true = getattr(degrees, name)
+
+    def smaller(a: Rational, b: Rational) -> Rational:
+        number = true(a, b)
+        return Rational(number.value, max(a.top, b.top), max(a.bottom, b.bottom))
+
+    monkeypatch.setattr(degrees, name, smaller)
+    assert wrong_degrees(300) > 0
+
+
+def test_the_degrees_of_a_solution_are_bounds() -> None:
+    """The entries of A^-1 b for A = [[x, 1], [1, x^2]] and b = (1, x) are of degree 3 over 3."""
+    with rational_arithmetic():
+        x = Rational(5, 1)
+        found = solve(precise([[x, 1], [1, x * x]]), precise([Rational(1), x]))
+    assert [entry.value for entry in found] == [flint.fmpq(20, 124), flint.fmpq(24, 124)]
+    assert all(entry.top >= 3 and entry.bottom >= 3 for entry in found)
+
+
+def test_what_is_not_known_decides_nothing() -> None:
+    with rational_arithmetic():
+        x = Rational(5, 1)
+        root = np.sqrt(x)
+        assert (root * 0 + x).what == "a square root"
+        assert np.maximum(np.array([x, root]), 1).max().what == "a square root"
+        for compare in (root.__lt__, root.__eq__, root.__bool__):
+            with pytest.raises(NotRational, match="a square root that decides a branch"):
+                compare(*([x] if compare != root.__bool__ else []))
+        with pytest.raises(NotRational, match="a float"):
+            float(x)
+        assert float(Rational(Fraction(1, 4))) == 0.25
+
+
+def proved(name: str) -> dict[str, Any]:
+    content = prove(ITEMS[name], None).certificate
+    assert content is not None
+    return dict(json.loads(json.dumps(content)))
+
+
+def test_a_certificate_of_an_identity_is_accepted() -> None:
+    said = "identity: true for all sizes, but for a chance below 2^-100"
+    assert verify(proved("square")) == said
+    assert "on the branches that the points met" in verify(proved("largest"))
+    assert proved("powers")["drawn"] == ["n"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"id": "same.nearly"}, "the two sides must be equal at random points"),
+        ({"id": "same.root"}, "the two sides must be equal at random points"),
+        ({"sizes": [{"d": 4}]}, "`sizes` must be"),
+        ({"all_sizes": False}, "`all_sizes` must be True"),
+        ({"branches": "those that the points met"}, "`branches` must be none"),
+        ({"drawn": ["n"]}, r"`drawn` must be \[\]"),
+        ({"log2_chance": -200}, "`log2_chance` must be -100"),
+        ({"arithmetic": "balls"}, "`arithmetic` must be exact rationals"),
+        ({"revision": "0123456789abcdef"}, "`revision` must be"),
+    ],
+)
+def test_a_false_certificate_of_an_identity_is_refused(change: dict[str, Any], reason: str) -> None:
+    content = copy.deepcopy(proved("square")) | change
+    with pytest.raises(Refused, match=reason):
+        verify(content)
+
+
+def test_a_checker_that_draws_no_points_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = proved("square")
+    found = decide(claim("square"))
+    monkeypatch.setattr(check, "decide", lambda claim: found)
+    assert verify(content | {"id": "same.nearly"}).startswith("identity: true")
+
+
+@pytest.mark.slow
+def test_no_false_identity_of_the_papers_is_decided() -> None:
+    tried = 0
+    for item in find_claims([]):
+        entry = item.entry
+        if isinstance(entry, Claim) and entry.relation == "==" and entry.expect == "violated":
+            tried += 1
+            assert prove(item, None, limit=20.0).certificate is None, item.id
+    assert tried >= 20
