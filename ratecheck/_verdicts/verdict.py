@@ -302,16 +302,15 @@ def _of_search(search: Search, effort: Effort) -> Verdict:
 def tightest_instance(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
     """The tightest instance that high precision confirms to be one: not both sides rounding.
 
-    Where it finds a violation that float64 took for rounding, that is the verdict.
+    Where it finds a violation that float64 took for rounding, that is the verdict. Where it
+    confirms none, that with the largest ratio.
     """
     claim = search.claim
-    first: tuple[Verdict, ScoredInstance] | None = None
-    rounded = True  # whether all of them were
+    tried: list[tuple[Verdict, ScoredInstance]] = []
 
     def instances() -> Iterator[ScoredInstance]:
         yield from search.best[:_CONFIRMED]
-        if rounded:
-            yield from without_rounding(search, effort)
+        yield from without_rounding(search, effort)
 
     for instance in instances():
         search.current = instance.fields, 0
@@ -322,24 +321,22 @@ def tightest_instance(search: Search, effort: Effort) -> tuple[Verdict, ScoredIn
         except Fault as fault:
             if instance.tightness > CANDIDATE:
                 raise Fault(f"float64 exceeds the bound, but {fault.reason}") from fault
+            if tried:
+                break
             reason = f"ratio in float64 only: {fault.reason}"
             verdict = Verdict(claim.id, "holds", ratio=instance.tightness, reason=reason)
             verdict.best = plain(instance.fields)
-            return first or (verdict, instance)
+            return verdict, instance
         if sides.violated:  # float64 had its doubts
             return _violated(search, instance, effort), instance
         verdict = _with_sides(claim, "holds", sides)
         verdict.best = plain(instance.fields)
-        nothing = max(abs(sides.measured), abs(sides.bound)) <= _NOTHING
-        if nothing:  # the quotient of two roundings
+        if max(abs(sides.measured), abs(sides.bound)) <= _NOTHING:  # the quotient of two roundings
             verdict.ratio = None
+        tried.append((verdict, instance))
         if verdict.ratio is not None and abs(sides.tightness - instance.tightness) <= SAME:
-            return verdict, instance
-        if first is None or (rounded and not nothing):
-            first = verdict, instance
-        rounded = rounded and nothing
-    assert first is not None
-    return first
+            return tried[-1]
+    return max(tried, key=lambda one: -np.inf if one[0].ratio is None else one[0].ratio)
 
 
 def _violated(search: Search, instance: ScoredInstance, effort: Effort) -> Verdict:

@@ -9,6 +9,8 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._search.reservoir import Reservoir
+from ratecheck._search.search import ScoredInstance, Search
+from ratecheck._verdicts import verdict
 
 
 def at_most_one(measure: Any, space: rc.Space) -> rc.Claim:
@@ -73,6 +75,23 @@ def test_where_rounding_hides_instances_a_verdict_says_so() -> None:
 def test_without_rounding_nothing_is_said() -> None:
     verdict = rc.judge(at_most_one(lambda s: s.y, SMALL))
     assert (verdict.verdict, verdict.reason, verdict.details) == ("holds", "", {})
+
+
+def test_the_tightest_instance_is_none_that_rounding_makes_tight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    space = rc.Space(fields={"x": rc.interval(), "y": rc.interval()})
+    claim = at_most_one(lambda s: s.y / 2, space)
+
+    def artefacts(search: Search) -> list[ScoredInstance]:
+        """Instances that float64 finds tight, and high precision far from it."""
+        fields = [{"x": np.array([0.5]), "y": np.array([y])} for y in (0.1, 0.2)]
+        return [ScoredInstance(0.9, one, {}, None) for one in fields]
+
+    monkeypatch.setattr(Search, "best", property(artefacts))
+    assert rc.judge(claim).ratio == 0.5  # of another instance
+    monkeypatch.setattr(verdict, "without_rounding", lambda search, effort: iter(()))
+    assert rc.judge(claim).ratio == 0.1  # the tightest one of those
 
 
 def test_whoever_asks_for_a_place_has_the_same_chance() -> None:
