@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.firm.claims.telescoping import INSIDE, on_simplex
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import ascent
 from experiments.firm.theory.ascent import Ascent
@@ -73,8 +74,9 @@ _MEANING = {
             "common": "lambda_t",
         },
     ),
-    note="Sound, also for a lambda_t that depends on the gradients of step t, as (12) holds for "
-    "every outcome.",
+    note="These lines rest on (12) alone, as T_1 stands for Q_t here; that the Q_t of the text is "
+    "at least T_1 is (27), which is false (firm.eq27). Sound, also for a lambda_t that depends on "
+    "the gradients of step t, as (12) holds for every outcome.",
 )
 def eq28_30(step: Round, p: Numbers, a: Numbers) -> rc.Sides:
     """E||grad J(thetabar_t) lambda_t||^2 <= (2/a) E lambda_t'(J(thetabar_{t+1}) - J(thetabar_t)) +
@@ -94,7 +96,8 @@ def _ascent(
     """A path of T steps with smoothed weights."""
     lam = smoothed(start, stars, eta)[:, 1:]
     objectives = Round(b, h * L[:, None, None], o, first, e, lam, start)
-    return SimpleNamespace(path=ascent.Ascent(objectives, first, e, lam, a / L), eta=eta)
+    path = ascent.Ascent(objectives, first, e, lam, a / L)
+    return SimpleNamespace(path=path, eta=eta, h=h, a=a, start=start, stars=stars)
 
 
 def _decreasing(*, eta: Any, **others: Any) -> SimpleNamespace:
@@ -113,6 +116,16 @@ ASCENTS = rc.Space(
     },
     sizes={"T": (1, 3), "M": (1, 2), "d": (1, 2)},
     view=_ascent,
+    assumes={
+        "Assumption 3(b): second derivatives are L_J or less": lambda s: (np.abs(s.h) <= 1).all(
+            axis=(1, 2)
+        ),
+        "alpha <= 1/L_J": lambda s: s.a <= 1,
+        "(11): 0 <= eta_t <= 1": lambda s: ((s.eta >= 0) & (s.eta <= 1)).all(axis=1),
+        "(11): lambda_0 and lambda*_t on the simplex": lambda s: (
+            on_simplex(s.start) & on_simplex(s.stars).all(axis=1)
+        ),
+    },
     batched=True,
     meaning={
         **_MEANING,
@@ -171,11 +184,17 @@ def eq31_corrected(path: Ascent) -> rc.Sides:
     uses=["eq31", "lemma10"],
     tex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac2{T\alpha}\frac{r_{\max}}"
     r"{1-\gamma}\Big(1+\sum_{t=1}^{T-1}2\eta_t\Big)+\frac1T\sum_t\mathcal Q_t",
-    on=replace(ASCENTS, sizes={"T": (2, 2), "M": (2, 2), "d": (1, 2)}),
+    on=replace(
+        ASCENTS,
+        fields={**ASCENTS.fields, "eta": rc.interval("T", low=0.01, high=0.99)},
+        sizes={"T": (2, 2), "M": (2, 2), "d": (1, 2)},
+        assumes={**ASCENTS.assumes, **INSIDE},
+    ),
     expect="violated",
-    note="Lemma 10 is off by an index. eta = (0, 1), each J^j concave of curvature L_J = 1/a along "
-    "its own axis, exact gradients: lambda_1 = (1, 0) while J^1 rises by top, lambda_2 = (0, 1) "
-    "while J^2 does: 4 top/a against 2 top/a, times 1/T. No effect where eta_t does not grow.",
+    note="Lemma 10 is off by an index. eta = (0.1, 0.9), each J^j concave of curvature L_J = 1/a "
+    "along its own axis, exact gradients: lambda_1 = (1, 0) while J^1 rises by top to its maximum, "
+    "lambda_2 = (0.1, 0.9) while J^2 rises by 0.99 top: (2 + 2 * 0.81) top/a against 2.4 top/a, "
+    "times 1/T. No effect where eta_t does not grow.",
     corrected="eq32_corrected",
 )
 def eq32(path: Ascent, eta: rc.Numbers) -> rc.Sides:

@@ -75,8 +75,9 @@ def eq17(at: Estimate, lam: Numbers, known: Printed, clients: Numbers, size: Num
 )
 def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) -> rc.Sides:
     """For B independent restarted transitions and H = (1 - gamma) J/gamma: E||(1/C) sum_c sum_j
-    lambda_t^j (g^{j,c} - grad H^j)||^2 <= C_psi^2 gamma max_j (sqrt(zeta^j) + ||w_*^j - w^j||)^2
-    + R^2/(C B). Clients with one policy, lambda_t known before the step.
+    lambda_t^j (g^{j,c} - grad H^j)||^2 <= C_psi^2 gamma max_j (sqrt(zeta^j) + ||w_*^j - w^j||)^2 +
+    R^2/(C B), R = C_psi (r_max + (1 + gamma) R_w). Clients with one policy, lambda_t known before
+    the step.
     """
     measured = assembly.gradient_error(at, lam, at.gradient, clients, size)
     return measured, at.bias.max(axis=-1) ** 2 + at.limit**2 / (clients * size)

@@ -212,7 +212,8 @@ def eq48_noise(at: Estimate, known: Printed) -> rc.Sides:
 def eq47_48_corrected(step: Any, size: Any) -> rc.Sides:
     """For B independent restarted transitions: sqrt(E||g^{j,c} - g^{j,c'}||^2) <= b^{j,c} +
     b^{j,c'} + R sqrt(2/B) + ||grad H^j(theta^c) - grad H^j(theta^c')||, H = (1 - gamma) J/gamma,
-    b^j = C_psi sqrt(gamma) (sqrt(zeta^j) + ||w_*^j - w^j||), zeta under nu.
+    b^j = C_psi sqrt(gamma) (sqrt(zeta^j) + ||w_*^j - w^j||), R = C_psi (r_max + (1 + gamma) R_w),
+    zeta under nu.
     """
     one, two = step.now
     noise = one.limit * np.sqrt(2 / size)
@@ -292,7 +293,8 @@ EQ53 = replace(lemma9, id="firm.eq53", source="FIRM, equation (53)", main=False)
 def lemma9_corrected(step: Any, size: Any, L: Any) -> rc.Sides:
     """For B independent restarted transitions: sqrt(E||g^{j,c} - g^{j,c'}||^2) <= b^{j,c} +
     b^{j,c'} + R sqrt(2/B) + 2 L_H R a (t - t_0), L_H = r_max C_psi^2/(4 (1 - gamma)), for softmax
-    policies with features at most C_psi apart in a state; b^{j,c} as in firm.eq47_48_corrected.
+    policies with features at most C_psi apart in a state; b^{j,c} and R as in
+    firm.eq47_48_corrected.
     """
     return at.lemma9_corrected(step.now, size, L, step.a)
 

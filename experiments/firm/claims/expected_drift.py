@@ -42,7 +42,12 @@ def _walk(*, b: Any, h: Any, way: Any, noise: Any, s: Any, walked: Any, beta: An
     far = walked[:, None, None, None]
     g = b[:, None] + h[:, None] * (far * way[:, :, None]) + s[:, None, None, None] * noise
     R = norm(g).max(axis=(1, 2))
-    return SimpleNamespace(g=g, s=s, walked=walked, beta=beta, R=R)
+    return SimpleNamespace(g=g, s=s, walked=walked, beta=beta, R=R, h=h, way=way, noise=noise)
+
+
+def _in_ball(rows: Numbers) -> Numbers:
+    """Whether all rows (B, ..., d) have length one or less, up to rounding."""
+    return np.asarray((norm(rows) <= 1 + 1e-12).reshape(len(rows), -1).all(axis=1))
 
 
 TWO_POINTS = rc.Space(
@@ -66,6 +71,17 @@ WALKS = rc.Space(
     },
     sizes={"C": (1, 3), "M": (1, 3), "d": (1, 2)},
     view=_walk,
+    assumes={
+        "Assumption 3(b): second derivatives are L_J or less": lambda s: (np.abs(s.h) <= 1).all(
+            axis=(1, 2)
+        ),
+        "clients are alpha R K or less away from the last aggregation": lambda s: _in_ball(s.way),
+        "the noise of every gradient is s or less": lambda s: _in_ball(s.noise),
+        "Lemma 7: no gradient is longer than R": lambda s: (norm(s.g) <= s.R[:, None, None]).all(
+            axis=(1, 2)
+        ),
+        "beta > 0": lambda s: s.beta > 0,
+    },
     batched=True,
     meaning={
         "b": "the true gradients at the last aggregation, a row for each objective",

@@ -29,6 +29,15 @@ _NOISE_MEANING = {
     "p": "their probabilities",
 }
 _NOISE_SIZES = {"C": (1, 3), "K": (2, 2), "M": (1, 3), "d": (1, 2)}
+
+
+def _mean_is_zero(noise: Numbers, probabilities: Numbers) -> Numbers:
+    """Whether noise (B, N, C, M, d) has mean zero, up to rounding."""
+    weighed = probabilities[:, :, None, None, None] * noise
+    mean, size = weighed.sum(axis=1), np.abs(weighed).sum(axis=1)
+    return np.asarray((np.abs(mean) <= 1e-12 * (1 + size)).all(axis=(1, 2, 3)))
+
+
 FIXED = rc.Space(
     fields={**_NOISE, **LAM},
     sizes=_NOISE_SIZES,
@@ -38,6 +47,13 @@ FIXED = rc.Space(
 SAME_SAMPLES = rc.Space(
     fields={**_NOISE, "mean": rc.reals("M", "d", magnitude=(0.1, 10.0)), "beta": BETA},
     sizes=_NOISE_SIZES,
+    assumes={
+        "clients are independent: probabilities of joint outcomes sum to one": lambda s: (
+            np.abs(at.outcomes(s.xi, s.p)[1].sum(axis=1) - 1) <= 1e-12
+        ),
+        "(16): the noise has mean zero": lambda s: _mean_is_zero(*at.outcomes(s.xi, s.p)),
+        "beta > 0": lambda s: s.beta > 0,
+    },
     batched=True,
     meaning={**_NOISE_MEANING, "mean": "the gradients' means, common to all clients"},
 )

@@ -12,10 +12,17 @@ from experiments.firm.claims._spaces import BETA, one_client, two_clients
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import simplex as at
 from experiments.firm.theory.program import gram, normalised, root, spectral
-from linsys.linalg import Numbers, apply, norm, operator_norm, squared
+from linsys.linalg import Numbers, apply, norm, operator_norm, squared, transpose
 
 LAM = rc.simplex("M")
 PAIRS = two_clients()
+LEMMA_7 = {
+    "Lemma 7: no gradient is longer than R": lambda s: (
+        (norm(transpose(s.A)) <= s.R[:, None]).all(axis=1)
+        & (norm(transpose(s.other)) <= s.R[:, None]).all(axis=1)
+    ),
+    "beta > 0": lambda s: s.beta > 0,
+}
 BOTH_TRACES = {
     "tr G > 0": lambda s: ((s.A**2).sum(axis=(1, 2)) > 0) & ((s.other**2).sum(axis=(1, 2)) > 0)
 }
@@ -27,7 +34,9 @@ BOTH_TRACES = {
     uses=["eq46"],
     tex=r"\|\lambda^{*,c}-\lambda^{*,c'}\|_2\le\frac{4RM}\beta\max_j\|g^{j,c}-g^{j,c'}\|_2",
     on=PAIRS,
-    note="Larger than necessary by the factor 2 sqrt M, see the sharpened form.",
+    note="The proof's last line (46) loses a factor of two and is false (firm.eq46); the lemma is "
+    "true, as (41) holds with 2/beta (firm.eq41_sharper). It is larger than necessary by the "
+    "factor 2 sqrt M, see the sharpened form.",
 )
 def lemma1(A: rc.Numbers, other: rc.Numbers, beta: rc.Numbers, R: rc.Numbers) -> rc.Sides:
     """||lambda*^c - lambda*^c'||_2 <= (4 R M / beta) max_j ||g^{j,c} - g^{j,c'}||_2."""
@@ -83,7 +92,7 @@ def lemma1_sharper(A: rc.Numbers, other: rc.Numbers, beta: rc.Numbers, R: rc.Num
     ],
     tex=r"\|\lambda^{*,c}_{(9)}-\lambda^{*,c'}_{(9)}\|_2\le\frac{4RM}\beta\max_j\|g^{j,c}-"
     r"g^{j,c'}\|_2",
-    on=two_clients(given=BOTH_TRACES),
+    on=two_clients(given=BOTH_TRACES, assumes=LEMMA_7),
     expect="violated",
     note="The lemma is about (2), the experiments solve (9). Solutions of (9) do not change if all "
     "gradients are multiplied by c, the bound falls by c^2. (c, 0) and (0, c) in one dimension, "

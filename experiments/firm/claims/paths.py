@@ -54,8 +54,8 @@ PATHS = rc.Space(
     r"\|",
     on=PATHS,
     note="Lemma 8 gives E max_j, not max_j E, which is less, by up to a factor M: the exchange is "
-    "a slip. The statement is true all the same, with half of the constant, by another argument: "
-    "firm.eq23_sharper.",
+    "a slip. The statement is true all the same, with half of the constant, by another argument "
+    "that needs neither Lemma 8 nor (46): firm.eq23_sharper.",
 )
 def eq23(paths: Paths) -> rc.Sides:
     """E drift_t <= (8 R^3 sqrt(M^3)/(beta C^2)) sum_{c,c'} sum_{i<=t} eta_i prod_{k>i} (1 - eta_k)
@@ -81,7 +81,8 @@ def eq23(paths: Paths) -> rc.Sides:
     "same noise, have zero there, and their weights are not those of the true gradients. C = 1, "
     "d = 1, true gradients 1 and -1, the client's 1.1 and -1, beta = 2: lambda* = (3.1, 3.31)/6.41 "
     "against (1/2, 1/2), so that the direction is 0.034 away from where the ideal weights take "
-    "it, and the bound is 0. No one lambda_t serves the whole proof: "
+    "it, and the bound is 0; noise of mean zero, the client's gradient 1.1 or 0.9 with probability "
+    "1/2 each, gives a positive mean as well. No one lambda_t serves the whole proof: "
     "(16) needs one that does not depend on the samples of step t, as the ideal weights do not "
     "but the clients' average does (firm.eq16_same_samples); (19) to (24) and Lemma 10 need the "
     "clients' average (firm.lemma10_ideal). What is missing is the bias and the common noise of "
@@ -168,8 +169,9 @@ def drift_of_pairs(g: Numbers, lam: Numbers) -> rc.Sides:
 )
 def eq24(step: assembly.SecondStep, known: Printed, size: Numbers) -> rc.Sides:
     """E[drift_t | F_t] <= (8 R^3 M^{3/2}/beta) sum_{i<=t} eta_i prod_{k>i} (1 - eta_k) max_{j,c,c'}
-    (4 sqrt(zeta) + 2 sqrt(.) + 2 sqrt(.) + 4 sqrt((r_max + R_w)^2 (1 - rho + 4 kappa rho)/((1 -
-    rho) B)) + 4 L_J R a K). Here t = K = 2, exact tabular critics.
+    (4 sqrt(zeta) + 2 sqrt(E||w_*^c - w^c||) + 2 sqrt(E||w_*^{c'} - w^{c'}||) + 4 sqrt((r_max +
+    R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B)) + 4 L_J R a K). Here t = K = 2, exact tabular
+    critics.
 
     The drift is E||x||^2, x = (1 - eta_2) x_0 + eta_2 x_1: x_0 with lambda_1^c, x_1 with
     lambda*_2^c, ||x_1|| <= R. E||x||^2 >= ||E x||^2 and ||E x|| >= (1 - eta_2) ||E x_0|| - eta_2 R.

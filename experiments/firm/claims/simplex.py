@@ -23,8 +23,17 @@ from linsys.linalg import Numbers, apply, lambda_max, lambda_min, norm, squared,
 
 LAM = rc.simplex("M")
 P = rc.positive("M", low=0.1, high=10.0)
-PREFERENCES = one_client({"p": P, "factor": rc.positive(low=1.0, high=100.0)})
+RAISED = {"p": P, "factor": rc.positive(low=1.0, high=100.0)}
+SECTION_3 = {
+    "Section 3: preferences p > 0": lambda s: (s.p > 0).all(axis=-1),
+    "the preference for g_1 rises, no other one changes": lambda s: (
+        (at.raised(s.p, s.factor)[:, 0] >= s.p[:, 0])
+        & (at.raised(s.p, s.factor)[:, 1:] == s.p[:, 1:]).all(axis=-1)
+    ),
+}
+PREFERENCES = one_client(RAISED, assumes=SECTION_3)
 TRACE = {"tr G > 0": lambda s: (s.A**2).sum(axis=(1, 2)) > 0}
+NO_ZERO = {"no gradient is zero": lambda s: (squared(transpose(s.A)) > 0).all(axis=-1)}
 
 # Section 2.
 
@@ -237,7 +246,7 @@ def eq3_steer_angle(A: rc.Numbers, p: rc.Numbers, factor: rc.Numbers) -> rc.Side
     "eq3_steer_two",
     ref="Section 3, below (3), as an angle, two objectives",
     tex=r"M=2:\quad\cos\angle(g_j,A\lambda')\ge\cos\angle(g_j,A\lambda)",
-    on=one_client({"p": P, "factor": rc.positive(low=1.0, high=100.0)}, {"M": (2, 2), "d": (1, 3)}),
+    on=one_client(RAISED, {"M": (2, 2), "d": (1, 3)}, assumes=SECTION_3),
     uses=["eq3_eq54"],
     derivation="lambda_1 rises, so the new direction is (1 - s) A lambda + s g_1 with 0 <= s <= 1; "
     "for unit vectors u and v, a u + b v with a, b >= 0 is at an angle to v that falls with b.",
@@ -311,11 +320,12 @@ def eq9_trace(A: Numbers, beta: Numbers, factor: Numbers) -> rc.Sides:
     ref="Appendix A, below (9), read entry by entry",
     family=[{"g": [[1.0, 0.0], [0.0, 1 / 3]], "scale": 3.0}],
     tex=r"\widehat G_{jj}=1",
-    on=one_client(given=TRACE),
+    on=one_client(given=NO_ZERO),
     expect="violated",
     note="Only the mean is one; entries lie in [0, M]. Gradients of lengths 1 and 3 have the "
     "diagonal (0.2, 1.8), and the shorter one still gets the larger weight: normalising by the "
-    "trace removes the common scale, not that of one reward beside another.",
+    "trace removes the common scale, not that of one reward beside another. "
+    "The paper assumes nothing of these gradients; those that are zero are left out here.",
     corrected="eq9_trace",
     reading_of="eq9_trace",
     reading="Every entry of the diagonal, as 'normalizing the diagonal to have a unit scale' and "

@@ -34,6 +34,22 @@ def _path(*, J: Any, start: Any, stars: Any, eta: Any, top: Any) -> SimpleNamesp
     )
 
 
+def on_simplex(lam: Numbers) -> Numbers:
+    """Whether entries are not negative and sum to one up to rounding, along the last axis."""
+    return np.asarray((lam >= 0).all(axis=-1) & (np.abs(lam.sum(axis=-1) - 1) <= 1e-12))
+
+
+VALUES = {
+    "Assumption 1(c): 0 <= J <= r_max/(1-gamma)": lambda s: (
+        (s.J >= 0) & (s.top[:, None, None] >= s.J)
+    ).all(axis=(1, 2)),
+    "(11): 0 <= eta_t <= 1": lambda s: ((s.eta >= 0) & (s.eta <= 1)).all(axis=1),
+}
+#: Before (33) the paper has eta_t in (0, 1), in (34) also eta_1 = 1.
+INSIDE = {"before (33): 0 < eta_t < 1": lambda s: ((s.eta > 0) & (s.eta < 1)).all(axis=1)}
+_INSIDE = rc.interval("N", low=0.01, high=0.99)
+
+
 def _decreasing(*, eta: Any, **others: Any) -> SimpleNamespace:
     """The same with eta_1 >= eta_2 >= ..."""
     return _path(eta=np.minimum.accumulate(eta, axis=1), **others)
@@ -43,6 +59,12 @@ PATH = rc.Space(
     fields=_TIMES,
     sizes={"N": (2, 5), "M": (1, 3)},
     view=_path,
+    assumes={
+        **VALUES,
+        "(11): lambda_0 and lambda*_t on the simplex": lambda s: (
+            on_simplex(s.start) & on_simplex(s.stars).all(axis=1)
+        ),
+    },
     batched=True,
     meaning={
         "J": "J_1, J_2, ... over top",
@@ -67,21 +89,21 @@ def path_sum(J: Numbers, lam: Numbers) -> Numbers:
             "J": [[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]],
             "start": [1.0, 0.0],
             "stars": [[0.0, 1.0]] * 3,
-            "eta": [0.0, 0.0, 1.0],
+            "eta": [0.01, 0.01, 0.99],
             "top": 1.0,
         }
     ],
     tex=r"\sum_{t=1}^T\lambda_t^\top(J_{t+1}-J_t)\le\frac{r_{\max}}{1-\gamma}\Big(1+"
     r"\sum_{t=1}^{T-1}2\eta_t\Big)",
-    on=PATH,
+    on=replace(PATH, fields={**_TIMES, "eta": _INSIDE}, assumes={**PATH.assumes, **INSIDE}),
     expect="violated",
     note="The proof's lambda_t - lambda_{t+1} is eta_{t+1} (lambda_t - lambda*_{t+1}), and so "
-    "bounded by 2 eta_{t+1}, not 2 eta_t. eta = (0, 1): lambda_1 = (1, 0) while J goes from "
-    "(0, 0) to (top, 0), lambda_2 = (0, 1) while J^2 goes from 0 to top: 2 top against top; "
-    "eta = (0.1, 0.9) has 1.9 top against 1.2 top. The paper's J, a sum from t = 1, is at "
-    "most gamma top: 2 gamma top, more than top for gamma > 1/2. As in the proof, J is any "
-    "sequence here. For steps that do not grow, as eta_t = 1/t in (34), the lemma holds as "
-    "printed.",
+    "bounded by 2 eta_{t+1}, not 2 eta_t. eta = (0.1, 0.9): lambda_1 = (1, 0) while J goes from "
+    "(0, 0) to (top, 0), lambda_2 = (0.1, 0.9) while J^2 goes from 0 to top: 1.9 top against 1.2 "
+    "top. The paper's J, a sum from t = 1, is at most gamma top: then 1.9 gamma top, more than 1.2 "
+    "top for gamma > 0.64. As in the proof, J is any "
+    "sequence here. It takes a last step eta_T larger than 2 eta_1 + eta_2 + ... + eta_{T-1}; for "
+    "steps that do not grow, as eta_t = 1/t in (34), the lemma holds as printed.",
     corrected="lemma10_corrected",
 )
 def lemma10(
@@ -99,7 +121,9 @@ def _ideal(*, J: Any, A: Any, beta: Any, eta: Any, top: Any) -> SimpleNamespace:
     """J_1, ..., J_{T+1} in [0, top] and the solutions for the true gradients A_1, ..., A_T."""
     count, N, d, M = A.shape
     stars = weights(A.reshape(count * N, d, M), np.repeat(beta, N)).reshape(count, N, M)
-    return SimpleNamespace(J=J * top[:, None, None], lam=stars[:, 1:], eta=eta[:, 1:], top=top)
+    return SimpleNamespace(
+        J=J * top[:, None, None], lam=stars[:, 1:], eta=eta[:, 1:], top=top, beta=beta
+    )
 
 
 @PAPER.upper(
@@ -120,11 +144,12 @@ def _ideal(*, J: Any, A: Any, beta: Any, eta: Any, top: Any) -> SimpleNamespace:
             "J": rc.interval("N", "M"),
             "A": rc.reals("N", "d", "M", magnitude=(0.1, 10.0)),
             "beta": rc.positive(low=1e-3, high=1e3),
-            "eta": rc.interval("N", low=0.01),
+            "eta": _INSIDE,
             "top": rc.positive(),
         },
         sizes={"N": (2, 5), "M": (1, 3), "d": (1, 2)},
         view=_ideal,
+        assumes={**VALUES, **INSIDE, "beta > 0": lambda s: s.beta > 0},
         batched=True,
         meaning={
             "J": "J_1, J_2, ... over top",

@@ -12,7 +12,16 @@ from experiments.firm.theory import perturbation as at
 from experiments.firm.theory.program import root, weights
 from linsys.linalg import Numbers, agent_mean, norm, transpose
 
-TRUE = noisy_clients({"beta": rc.positive(low=1e-5, high=10.0)})
+TRUE = noisy_clients(
+    {"beta": rc.positive(low=1e-5, high=10.0)},
+    assumes={
+        "Lemma 7: no gradient is longer than R": lambda s: (
+            (norm(s.g) <= s.R[:, None, None]).all(axis=(1, 2))
+            & (norm(s.truth) <= s.R[:, None]).all(axis=1)
+        ),
+        "beta > 0": lambda s: s.beta > 0,
+    },
+)
 
 
 def true_drift(g: Numbers, truth: Numbers, beta: Numbers) -> Numbers:
@@ -54,8 +63,8 @@ def law_true_split(g: Numbers, lam: Numbers, common: Numbers) -> rc.Sides:
     "u| + x R |u|, and x R |u| - (beta/2)|u|^2 <= x^2 R^2/(2 beta).",
 )
 def law_true_weights(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
-    """sqrt(T_disagr) <= (1/2) (1 + sqrt(1 + 2R^2/beta)) (1/C) sum_c ||A_c - A||_op: beta^-1 B^-1
-    for beta < R^2.
+    """sqrt(T_disagr) <= (1/2) (1 + sqrt(1 + 2R^2/beta)) (1/C) sum_c ||A_c - A||_op, A_c the matrix
+    of client c's gradients and A that of the true ones: beta^-1 B^-1 for beta < R^2.
     """
     apart = agent_mean(at.spectral_of(g - truth[:, None]))
     return true_drift(g, truth, beta), (1 + np.sqrt(1 + 2 * R**2 / beta)) / 2 * apart
@@ -80,7 +89,7 @@ def law_true_large_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -
     "law_true_without_beta",
     ref="equation (14) with the weights of the true gradients, any beta; derived here",
     printed_as="ours",
-    tex=r"\sqrt{\mathcal T}\le\frac1C\sum_c\frac{s_c+\sqrt{s_c^2+8Rs_c}}2,\quad"
+    tex=r"\sqrt{\mathcal T}\le\frac1C\sum_c\frac{s_c+\sqrt{s_c^2+8Rs_c}}2,\quad "
     r"s_c=\max_j\|g^{j,c}-g^j\|",
     on=TRUE,
     note="The B^{-1/2} of (24), without 1/beta: at beta = 0 it is attained to leading order, by "
