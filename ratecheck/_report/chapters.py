@@ -16,7 +16,7 @@ from ratecheck._discover.papers import installed
 from ratecheck._experiment.model import Check
 from ratecheck._report.experiments import by_outcome as by_outcome_of_checks, predicted, verdict
 from ratecheck._report.maths import mathml
-from ratecheck._report.notation import lines, short
+from ratecheck._report.notation import lines, ratio, short
 from ratecheck._report.pictures import inline
 from ratecheck._report.words import in_words
 from ratecheck._run.job import Outcome
@@ -156,7 +156,7 @@ def _counterexample(record: Record, place: Place) -> Shown:
 
 def _stated(record: Record) -> Shown:
     """A record with its statement as MathML and its ratio in four digits."""
-    numbers = {"ratio": short(record["ratio"]), "stated": IN_WORDS[record["relation"]]}
+    numbers = {"ratio": ratio(record["ratio"]), "stated": IN_WORDS[record["relation"]]}
     label = Verdict.of_known(record).label
     return {**record, **numbers, "label": label, "math": mathml(record["latex"])}
 

@@ -52,12 +52,14 @@ def number(value: float) -> str:
     return simple if float(near) == value and len(simple) < len(decimal) else decimal
 
 
-def ratio(value: float, digits: int = 4) -> str:
+def ratio(value: float | None, digits: int = 4) -> str:
     """The ratio of a measured side to its bound; a million and more is no number to compare.
 
-    >>> ratio(2 / 3), ratio(1.22e161)
-    ('0.6667', '> 1e6')
+    >>> ratio(2 / 3), ratio(1.22e161), ratio(None)
+    ('0.6667', '> 1e6', '')
     """
+    if value is None:
+        return ""
     return "> 1e6" if value > 1e6 else f"{value:.{digits}g}"
 
 

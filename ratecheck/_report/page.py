@@ -16,12 +16,12 @@ from typing import Any
 from ratecheck._claims.families import Record, by_outcome, false, roles
 from ratecheck._names import check_installed
 from ratecheck._report.chapters import Place, Shown, chapters, interval, rows_of_checks
-from ratecheck._report.notation import short
+from ratecheck._report.notation import ratio, short
 from ratecheck._report.stored import Stored
 from ratecheck._run.job import Outcome
 from ratecheck._store.files import check_writable, write_whole, writing
 from ratecheck._store.machine import machine, versions
-from ratecheck._verdicts.verdict import Verdict
+from ratecheck._verdicts.verdict import DOUBTS, Verdict
 
 
 def check_libraries() -> None:
@@ -48,6 +48,7 @@ def page(stored: Stored, folder: Path) -> str:
         made=_made_with(),
         gaps=stored.gaps,
         statements=by_outcome(records),
+        doubts=DOUBTS,
         papers=chapters(records, outcomes, Place(folder)),
         claims=_claims(records),
         checks=rows_of_checks(outcomes),
@@ -84,7 +85,7 @@ def _claims(records: Sequence[Record]) -> list[Shown]:
             "label": Verdict.of_known(record).label,
             "surprise": record["expected"] if record["verdict"] != record["expected"] else "",
             "current": record["current"],
-            "ratio": short(record["ratio"]),
+            "ratio": ratio(record["ratio"]),
             "instances": int(record["instances"] or 0),
         }
         for record in records

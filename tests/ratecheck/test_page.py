@@ -20,6 +20,7 @@ from ratecheck._report import chapters
 from ratecheck._report.maths import mathml
 from ratecheck._run.job import Job, Outcome
 from ratecheck._verdicts import records
+from ratecheck._verdicts.verdict import DOUBTS
 
 MINE = Path(__file__).parent / "audit" / "files" / "mine.py"
 pytestmark = pytest.mark.usefixtures("toys")
@@ -166,6 +167,27 @@ def test_verdicts_of_a_user_s_file_are_told_in_full(
         assert text in table
     assert "older code" not in page
     check_links(page)
+
+
+def test_a_ratio_that_measures_nothing_has_no_digits_and_doubts_are_explained(
+    ratecheck: Call, tmp_path: Path, judged: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge_all = records.judge_all
+
+    def far(*arguments: Any, **options: Any) -> Iterator[Any]:
+        for item, found in judge_all(*arguments, **options):
+            if found.verdict == "violated":
+                found.ratio = 1.22e161
+            yield item, found
+
+    monkeypatch.setattr(records, "judge_all", far)
+    audited(ratecheck, MINE, tmp_path)
+    page = reported(ratecheck, tmp_path)
+    assert "e+161" not in page
+    assert "(ratio &gt; 1e6)" in page
+    assert "<td>&gt; 1e6</td>" in page
+    for doubt, meaning in DOUBTS.items():
+        assert f"<i>{doubt}</i>, {meaning}" in page
 
 
 @pytest.mark.slow
