@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._run.metrics import Keeping, following
 from ratecheck._run.plan import Board, Plan
+from ratecheck._store.files import temporary_folder
 from ratecheck._store.store import Result, Store
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ def _board(plan: Plan | None, blocks: int) -> Iterator[Board | None]:
     if plan is None:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="ratecheck-steps-") as folder:
-        yield Board.made(Path(folder) / "steps", blocks)
+    with temporary_folder("ratecheck-steps-") as folder:
+        yield Board.made(folder / "steps", blocks)
 
 
 def _computed(

@@ -64,6 +64,23 @@ def writing(what: str, path: Path) -> Iterator[None]:
         raise InputError(f"{what} must be writable; found {path}: {error.strerror}") from None
 
 
+@contextlib.contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A folder for the time of the block.
+
+    Raises:
+        InputError: no place for one, as on a disk that is full.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=prefix)
+    except OSError as error:
+        raise InputError(
+            f"folder of temporary files (TMPDIR) must be writable; found {error.strerror}"
+        ) from None
+    with folder as path:
+        yield Path(path)
+
+
 def newest_first(paths: Iterable[Path]) -> list[Path]:
     """The files or folders in the order in which they were written, the last one first."""
     return sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True)

@@ -7,7 +7,6 @@ depend on the claim, the effort and the seed alone, so any number of workers giv
 from __future__ import annotations
 
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -18,6 +17,7 @@ from ratecheck._claims.claim import RateClaim
 from ratecheck._discover.catalogue import Item, families_of, find
 from ratecheck._processes import limit as limit_module, pool
 from ratecheck._search.search import Families
+from ratecheck._store.files import temporary_folder
 from ratecheck._verdicts import trace as trace_module
 from ratecheck._verdicts.verdict import LIMITS, Verdict, judge
 
@@ -48,8 +48,8 @@ def judge_all(
     # rates take longest; begun last, one of them would leave all other workers idle
     ordered = sorted(items, key=lambda item: not isinstance(item.entry, RateClaim))
     known = families_of(items)
-    with tempfile.TemporaryDirectory(prefix="ratecheck-") as scratch:
-        notes = [Path(scratch) / item.id for item in ordered]
+    with temporary_folder("ratecheck-") as scratch:
+        notes = [scratch / item.id for item in ordered]
         tasks = [
             (item.origin, item.id, effort, seed, limit, note, known[item.id])
             for item, note in zip(ordered, notes, strict=True)
