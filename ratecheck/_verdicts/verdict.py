@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -307,12 +308,8 @@ def tightest_instance(search: Search, effort: Effort) -> tuple[Verdict, ScoredIn
     """
     claim = search.claim
     tried: list[tuple[Verdict, ScoredInstance]] = []
-
-    def instances() -> Iterator[ScoredInstance]:
-        yield from search.best[:_CONFIRMED]
-        yield from without_rounding(search, effort)
-
-    for instance in instances():
+    best = search.best[:_CONFIRMED]
+    for instance in chain(best, without_rounding(search, effort)):
         search.current = instance.fields, 0
         try:
             sides = certify(claim, instance.fields)
@@ -335,7 +332,9 @@ def tightest_instance(search: Search, effort: Effort) -> tuple[Verdict, ScoredIn
             verdict.ratio = None
         tried.append((verdict, instance))
         if verdict.ratio is not None and abs(sides.tightness - instance.tightness) <= SAME:
-            return tried[-1]
+            if len(tried) <= len(best):
+                return tried[-1]
+            break
     return max(tried, key=lambda one: -np.inf if one[0].ratio is None else one[0].ratio)
 
 

@@ -83,15 +83,18 @@ def test_the_tightest_instance_is_none_that_rounding_makes_tight(
     space = rc.Space(fields={"x": rc.interval(), "y": rc.interval()})
     claim = at_most_one(lambda s: s.y / 2, space)
 
+    def scored(tightness: float, y: float) -> ScoredInstance:
+        return ScoredInstance(tightness, {"x": np.array([0.5]), "y": np.array([y])}, {}, None)
+
     def artefacts(search: Search) -> list[ScoredInstance]:
         """Instances that float64 finds tight, and high precision far from it."""
-        fields = [{"x": np.array([0.5]), "y": np.array([y])} for y in (0.1, 0.2)]
-        return [ScoredInstance(0.9, one, {}, None) for one in fields]
+        return [scored(0.9, y) for y in (0.1, 0.2)]
 
     monkeypatch.setattr(Search, "best", property(artefacts))
     assert rc.judge(claim).ratio == 0.5  # of another instance
-    monkeypatch.setattr(verdict, "without_rounding", lambda search, effort: iter(()))
-    assert rc.judge(claim).ratio == 0.1  # the tightest one of those
+    for others in ([], [scored(0.025, 0.05)]):
+        monkeypatch.setattr(verdict, "without_rounding", lambda search, effort, o=others: iter(o))
+        assert rc.judge(claim).ratio == 0.1  # the tightest of all that were tried
 
 
 def test_whoever_asks_for_a_place_has_the_same_chance() -> None:
