@@ -47,6 +47,13 @@ def test_the_least_constant_of_an_upper_bound(factor: float) -> None:
     assert rc.judge(halves(factor * least.sure * (1 - 1e-6))).verdict == "violated"
 
 
+def test_the_instance_is_made_simple() -> None:
+    """The cube root of 1/4 is where 1 - x^3 is largest times x; 0.6 is nearly as good."""
+    least = rc.tightest(declared("upper", lambda x: (x * (1 - x**3), 1), {"x": rc.interval()}))
+    assert least.factor == pytest.approx(0.75 * 0.25 ** (1 / 3))
+    assert len(repr(least.instance["x"])) <= 4
+
+
 @pytest.mark.parametrize("factor", [0.25, 1.0, 3.0])
 def test_the_least_constant_of_a_lower_bound(factor: float) -> None:
     def root(p: Any) -> Any:
