@@ -208,9 +208,10 @@ def theorem_1_conditions(instance: Any) -> rc.Sides:
         constructed="numbers that meet both conditions, which are solved for the spread and kappa",
     ),
     printed_as="ours",
-    note="The condition number of the policy's curvature times the range of e^r is below 3.73: "
-    "with b^(1/beta), of e^(r/beta). The printed condition on beta also lacks c <= 1 + sqrt((1 - "
-    "kappa)/3), which the step size implies.",
+    note="So L/mu times B/b, the condition number of the policy's curvature times the range of "
+    "e^r, is below 3.73. With b^(1/beta) and B^(1/beta), which belong in the place of b/e^beta and "
+    "B/e^beta, it is the range of e^(r/beta) that is so small. The printed condition on beta also "
+    "lacks c <= 1 + sqrt((1 - kappa)/3), which the step size implies.",
     derivation="q <= 1 - kappa is c >= 1 - sqrt((1 - kappa)/3), the step size c <= 2/(1 + k).",
 )
 def theorem_1_spread(at: Conditions, kappa: Numbers) -> rc.Sides:

@@ -303,7 +303,9 @@ def lemma_4_recursion(run: Inner) -> rc.Sides:
 def lemma_4_corrected(run: Inner) -> rc.Sides:
     """a_D^2 + w d_D^2 <= Q^D (M^2 T^2/(beta mu)^2 + w ||theta_0 - theta_*||^2) + V sum_{t<D} Q^t, Q
     = (1 + gamma)/2 < 1 for every alpha < 2/(B^(1/beta) L), w = 2 alpha^2 Lambda^2/((1 - gamma)^2
-    (1 + 2 gamma)), V = alpha^2 s^2 (1 + 2 alpha^2 sigma_2^2/(1 - gamma)) + w alpha^2 sigma^2.
+    (1 + 2 gamma)), V = alpha^2 s^2 (1 + 2 alpha^2 sigma_2^2/(1 - gamma)) + w alpha^2 sigma^2, where
+    a_D and d_D are the roots of the mean squared errors of d theta_D/d phi and theta_D, gamma is
+    that of ood.lemma_5_corrected, and Lambda and s are those of ood.lemma_4_recursion.
     """
     weight = at.weight_of(run)
     jacobian, iterate = (error[:, 1:] for error in run.errors)

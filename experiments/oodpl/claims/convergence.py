@@ -210,9 +210,9 @@ _SLOW: dict[str, Any] = {
 )
 def theorem_1(run: Inner, rounds: SlowRounds, P: Numbers, kappa: Numbers) -> rc.Sides:
     """D >= -log(M^2/L^2 + ||theta_0 - theta_*||^2)/log q, beta <= log(3 alpha B^2 A/(2 b mu (3 -
-    s))), beta <= log(alpha b mu/(1 - sqrt((1 - kappa)/3))), alpha <= 2 e^beta/(b mu + B L), eta
-    = 1/(4P): (1/K) sum_k E||grad L(phi_k)||^2 <= 16 P (L(phi_0) - inf L)/K + 3 sigma_3^2 + 24
-    M^2 T^2/beta^2 + (24 M^2/kappa) V.
+    s))), beta <= log(alpha b mu/(1 - sqrt((1 - kappa)/3))), alpha <= 2 e^beta/(b mu + B L), eta =
+    1/(4P): (1/K) sum_k E||grad L(phi_k)||^2 <= 16 P (L(phi_0) - inf L)/K + 3 sigma_3^2 + 24 M^2
+    T^2/beta^2 + (24 M^2/kappa) V, with q and V of ood.lemma_3, A and s of ood.lemma_4_step_ii.
 
     The left side is what it is at least, for all draws; of the right side L(phi_0) - inf L is
     replaced by L(phi_0), which is more. ``run`` has the constants of a ball that no round leaves.

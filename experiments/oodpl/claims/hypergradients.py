@@ -54,7 +54,8 @@ _RIGHT = (
     "c = grad log pi(z_0) . (grad log pi(y) - grad log pi(y')), it is (alpha/beta) R c, and the "
     "truth is -(1 - p_*) r' (alpha/beta) R c: descent by the printed formula raises the loss where "
     "r' > 0. Lemmas 3 and 4 start from the chain rule and not from (13), so that Theorem 1 does "
-    "not inherit this; code that differentiates the loop is right as well.",
+    "not inherit this; code that differentiates the loop is right as well. The proposition assumes "
+    "nothing.",
     corrected="prop_1_corrected",
     main=True,
     uses=["eq_29_30", "eq_31"],

@@ -56,8 +56,9 @@ DATA = domains(
 
 
 def _curvature(s: Any) -> Any:
-    """The least curvature at theta = 0 of the loss with equal weights of all prompts."""
-    return lambda_min(-s.system.policy.hessian(0 * s.theta).sum(axis=-3) * s.system.prompts.min())
+    """The least curvature at theta = 0 of the loss, every prompt weighed like the rarest."""
+    least = s.system.prompts.min(axis=-1)[..., None, None]
+    return lambda_min(-s.system.policy.hessian(0 * s.theta).sum(axis=-3) * least)
 
 
 def divergence(p: Numbers, q: Numbers) -> Numbers:
