@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,6 @@ from ratecheck._experiment.model import Check
 from ratecheck._report.experiments import by_outcome as by_outcome_of_checks, predicted, verdict
 from ratecheck._report.maths import mathml
 from ratecheck._report.notation import lines, ratio, short
-from ratecheck._report.pictures import inline
 from ratecheck._report.words import in_words
 from ratecheck._run.job import Outcome
 from ratecheck._verdicts.verdict import Verdict
@@ -169,7 +169,8 @@ def _figure(outcome: Outcome, place: Place) -> Shown:
         "id": experiment.id,
         "title": experiment.title,
         "source": experiment.source,
-        "image": inline(pictures[".png"]) if ".png" in pictures else "",
+        "image": place.link(pictures[".png"]) if ".png" in pictures else "",
+        "size": _size(pictures[".png"]) if ".png" in pictures else (0, 0),
         "file": place.link(pictures[".svg"]) if ".svg" in pictures else "",
         "problem": outcome.problem,
         "notes": outcome.notes,
@@ -180,6 +181,13 @@ def _figure(outcome: Outcome, place: Place) -> Shown:
             if check.outcome != "our own prediction"
         ],
     }
+
+
+def _size(picture: Path) -> tuple[int, int]:
+    """Width and height of a PNG in pixels, which let a browser leave room for it."""
+    with picture.open("rb") as opened:
+        width, height = struct.unpack(">II", opened.read(24)[16:])
+    return width, height
 
 
 def rows_of_checks(outcomes: Sequence[Outcome]) -> list[Shown]:

@@ -1,9 +1,9 @@
-"""One self-contained HTML page of everything in the results folder: papers, claims, figures.
+"""One HTML page of everything in the results folder: papers, claims, figures.
 
 The page is made from the store alone: experiments are analysed and drawn from their stored tables,
 verdicts are read as the audit left them. It loads nothing from a network. Each paper has a chapter;
 tables of all statements, checks and exponents come last. What is large lies in files beside the
-page, to which it has links: figures in full resolution and counterexamples.
+page, to which it has relative links: figures, and long counterexamples.
 """
 
 from __future__ import annotations
