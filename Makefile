@@ -80,6 +80,8 @@ verdicts: $(VENV)/.run
 	  echo "==> verdicts of $$paper"; \
 	  $(BIN)/ratecheck audit "$${paper%:*}" --effort hunt --write experiments/$${paper#*:}/results \
 	    --out results/verdicts >/dev/null || exit 1; \
+	  $(BIN)/ratecheck certify "$${paper%:*}" --write experiments/$${paper#*:}/results \
+	    --out results/certificates >/dev/null || exit 1; \
 	done
 
 bench: $(VENV)/.bench
@@ -117,7 +119,7 @@ SOURCES := $(MADE) pyproject.toml $(PINS)
 
 $(VENV)/.run: $(SOURCES)
 	@echo "==> installing ratecheck and its libraries (about a minute)"
-	@$(INSTALL) -e ".[page,images]"
+	@$(INSTALL) -e ".[certify,page,images]"
 	@touch $@
 
 $(VENV)/.test: $(SOURCES)

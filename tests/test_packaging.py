@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 #: What the extras install, by the names under which it is imported.
 OPTIONAL = [
-    *("cvxpy", "flwr", "jax", "jinja2", "latex2mathml", "peft", "quadprog"),
+    *("cvxpy", "flint", "flwr", "jax", "jinja2", "latex2mathml", "peft", "quadprog"),
     *("safetensors", "sklearn", "tensorboard", "threadpoolctl", "torch", "torchjd", "transformers"),
 ]
 
@@ -106,7 +106,11 @@ def test_every_pin_satisfies_what_the_project_asks_for() -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     asked = [
         *PROJECT["dependencies"],
-        *(r for extra in ("bench", "images", "llm", "notebook", "page") for r in EXTRAS[extra]),
+        *(
+            r
+            for extra in ("bench", "certify", "images", "llm", "notebook", "page")
+            for r in EXTRAS[extra]
+        ),
         *groups["test"],
         *groups["lint"],
     ]
@@ -157,6 +161,7 @@ def test_an_audit_and_a_plain_experiment_need_no_extra(tmp_path: Path) -> None:
         (["report"], "page", "jinja2, latex2mathml"),
         (["reproduce"], "page", "jinja2, latex2mathml"),
         (["run", "affpcl/fig2", "--threads", "1"], "images", "threadpoolctl"),
+        (["certify", "affpcl.d1f_sec12"], "certify", "flint"),
     ],
 )
 def test_what_needs_an_extra_names_it_in_a_line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -12,10 +13,9 @@ from ratecheck._certify.enclosures import Case, Enclosed, Interval
 from ratecheck._certify.identities import CHANCE, Decided
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Whole
-from ratecheck._discover.catalogue import Item
-from ratecheck._store.revision import revision_of
+from ratecheck._discover.catalogue import Item, module
+from ratecheck._store.revision import revision_of, revision_of_meaning
 from ratecheck._user_modules import PREFIX
-from ratecheck._verdicts.records import revisions_of_claims
 
 FORMAT = 1
 #: Digits of the ends of enclosures, rounded outward.
@@ -24,11 +24,22 @@ _DIGITS = 25
 _SHORT = 40
 
 
-def revision(item: Item) -> str:
-    """The revision of what a claim computes, of our papers or of a user's file."""
-    if not item.origin.endswith(".py"):
-        return revisions_of_claims([item])[item.id]
-    return revision_of([(Path(item.origin).resolve(), PREFIX)])
+def revision(origin: str) -> str:
+    """The revision of what the claims of a module compute, or of a user's file; none of no file.
+
+    It does not depend on how claims are searched: a proof stays one.
+    """
+    if not origin:
+        return ""
+    if origin.endswith(".py"):
+        return revision_of([(Path(origin).resolve(), PREFIX)])
+    return _revision_of_module(origin)
+
+
+@functools.cache
+def _revision_of_module(origin: str) -> str:
+    claims = module(origin)
+    return revision_of_meaning(Path(claims.__file__ or ""), claims.__package__ or "")
 
 
 def of_counterexample(
@@ -78,7 +89,7 @@ def _head(item: Item, kind: str) -> dict[str, Any]:
         "kind": kind,
         "id": item.id,
         **({"file": str(Path(item.origin).resolve())} if users else {}),
-        "revision": revision(item),
+        "revision": revision(item.origin),
         "relation": item.entry.relation,
     }
 

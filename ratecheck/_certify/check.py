@@ -94,9 +94,9 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
     claim = item.entry
     if not isinstance(claim, Claim):
         raise Refused(f"`id` must be of a claim about instances; found {item.id}")
-    if content["revision"] != revision(item):
+    if content["revision"] != revision(item.origin):
         raise Refused(
-            f"`revision` must be that of the claim as it is, {revision(item)}; found "
+            f"`revision` must be that of the claim as it is, {revision(item.origin)}; found "
             f"{content['revision']}: the certificate is of other code"
         )
     if content["relation"] != claim.relation:

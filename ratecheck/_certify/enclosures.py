@@ -26,6 +26,7 @@ from linsys.linalg.balls import (
     no_cases,
     rounded_constants,
 )
+from linsys.linalg.degrees import NotRational
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.space import Fault, quiet
 
@@ -194,7 +195,8 @@ def told(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if not any(part in Path(frame.filename).as_posix() for part in _ARITHMETIC)
     ]
-    what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    plain = isinstance(error, Undecided | NotRational)
+    what = " ".join((f"{error}" if plain else f"{type(error).__name__}: {error}").split())[:200]
     if not places:
         return what
     at = places[-1]

@@ -1,4 +1,8 @@
-"""The certificates of a paper in one file, one claim to a line, and what is not proved and why."""
+"""The certificates that a paper keeps beside its verdicts, and the tables that are made from them.
+
+``certificates.json`` has a claim to a line: the certificates, and the claims that have none with
+the reason. ``certificates.md`` says the same in tables.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +12,97 @@ from pathlib import Path
 from typing import Any
 
 from ratecheck._certify.prove import Proof
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import Item
 
 #: Beside the verdicts of a paper.
-FILE = "certificates.json"
+FILE, TABLES = "certificates.json", "certificates.md"
+#: So many characters of a side are shown.
+_SHOWN = 18
+
+#: What is known of a paper's claims, as in the file.
+Kept = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
-def text(proofs: Sequence[Proof]) -> str:
-    """The content of the file."""
-    proved = [json.dumps(p.certificate) for p in proofs if p.certificate is not None]
-    others = [json.dumps({"id": p.id, "reason": p.reason}) for p in proofs if p.certificate is None]
-    return (
-        '{"certificates": [\n'
-        + ",\n".join(proved)
-        + '\n],\n"unproved": [\n'
-        + ",\n".join(others)
-        + "\n]}\n"
-    )
+def content(proofs: Sequence[Proof], items: Sequence[Item]) -> Kept:
+    """What is written of claims and their proofs."""
+    entries = {item.id: item.entry for item in items}
+    unproved = []
+    for proof in proofs:
+        if proof.certificate is None:
+            entry = entries[proof.id]
+            relation = entry.relation if isinstance(entry, Claim) else ""
+            known = {"id": proof.id, "expected": entry.expect, "relation": relation}
+            unproved.append({**known, "reason": proof.reason})
+    return {
+        "certificates": [p.certificate for p in proofs if p.certificate is not None],
+        "unproved": unproved,
+    }
 
 
-def read(folder: Path) -> tuple[list[Mapping[str, Any]], list[Mapping[str, str]]]:
-    """The certificates that a paper keeps, and the claims that have none with the reason."""
-    content = json.loads((folder / FILE).read_bytes())
-    return content["certificates"], content["unproved"]
+def text(kept: Kept) -> str:
+    """The content of the file, a claim to a line."""
+    lists = []
+    for name, entries in kept.items():
+        lines = ",\n".join(json.dumps(entry) for entry in entries)
+        lists.append(f'"{name}": [\n{lines}\n]')
+    return "{" + ",\n".join(lists) + "}\n"
+
+
+def read(folder: Path) -> Kept:
+    """What a paper keeps."""
+    found: Kept = json.loads((folder / FILE).read_bytes())
+    return found
+
+
+def counts(kept: Kept) -> dict[str, tuple[int, int]]:
+    """Of false claims about instances and of true identities: how many are proved, of how many."""
+    proved, left = kept["certificates"], kept["unproved"]
+    false = [c for c in left if c["expected"] == "violated" and c["relation"]]
+    true = [c for c in left if c["expected"] == "holds" and c["relation"] == "=="]
+    return {
+        name: (done, done + len(open_))
+        for name, done, open_ in (
+            ("false", sum(c["kind"] == "counterexample" for c in proved), false),
+            ("identities", sum(c["kind"] == "identity" for c in proved), true),
+        )
+    }
+
+
+def tables(kept: Kept) -> str:
+    """The same in tables: what is proved false, what is proved true, and what is not proved."""
+    false, true = counts(kept)["false"], counts(kept)["identities"]
+    rates = sum(c["expected"] == "violated" and not c["relation"] for c in kept["unproved"])
+    lines = [
+        f"# Certificates: {false[0]} of {false[1]} false claims, {true[0]} of {true[1]} identities",
+        "",
+        "Written by `ratecheck certify --write`; `ratecheck certify --check` verifies the file.",
+        "",
+        "## Proved false at an instance",
+        "",
+        "| claim | arithmetic | bits | digits | measured | bound |",
+        "|---|---|---|---|---|---|",
+    ]
+    for one in kept["certificates"]:
+        if one["kind"] == "counterexample":
+            sides = [one["cases"][0][name][0][:_SHOWN] for name in ("measured", "bound")]
+            numbers = [str(one["bits"] or ""), "all" if not one["bits"] else str(one["digits"])]
+            lines.append(_row([f"`{one['id']}`", one["arithmetic"], *numbers, *sides]))
+    lines += ["", "## Identities proved, but for a chance below 2^-100", ""]
+    lines += ["| claim | sizes | branches |", "|---|---|---|"]
+    for one in kept["certificates"]:
+        if one["kind"] == "identity":
+            sizes = "all" if one["all_sizes"] else f"{len(one['sizes'])} combinations"
+            lines.append(_row([f"`{one['id']}`", sizes, one["branches"]]))
+    lines += ["", "## False claims and identities without a certificate", ""]
+    lines += ["| claim | why |", "|---|---|"]
+    for one in kept["unproved"]:
+        if one["relation"] and (one["expected"] == "violated" or one["relation"] == "=="):
+            lines.append(_row([f"`{one['id']}`", one["reason"]]))
+    if rates:
+        lines += ["", f"{rates} false claims are about exponents: they have no two sides."]
+    return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

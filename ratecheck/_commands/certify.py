@@ -45,7 +45,9 @@ def prove(
                 text = json.dumps(proofs[-1].certificate, indent=1) + "\n"
                 write_whole(out / f"{item.id}.json", text.encode())
     if keep is not None:
-        write_whole(keep / kept.FILE, kept.text(proofs).encode())
+        whole = kept.content(proofs, items)
+        write_whole(keep / kept.FILE, kept.text(whole).encode())
+        write_whole(keep / kept.TABLES, kept.tables(whole).encode())
     return proofs
 
 

@@ -312,3 +312,13 @@ def test_everything_is_as_before_outside_of_the_arithmetic() -> None:
         inside()
     assert (np.maximum, linalg.logistic.__code__, flint.ctx.prec) == before
     assert not isinstance(precise([0.5])[0], Ball)
+
+
+def test_an_eigenvalue_of_an_exact_matrix_has_a_radius() -> None:
+    matrix = np.array([[2.0, 1.0, 0.25], [1.0, 3.0, -1.0], [0.25, -1.0, 1.0]])
+    with precision(200):
+        true = exact(linalg.lambda_max(precise(matrix))[()])
+    with ball_arithmetic(100):
+        value = linalg.lambda_max(precise(matrix))[()].value
+        middle, radius = (balls._fraction(part) for part in (value.mid(), value.rad()))
+    assert 0 < abs(true - middle) <= radius

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import subprocess
@@ -11,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ratecheck as rc
@@ -20,7 +22,9 @@ from ratecheck._certify import certificate, check
 from ratecheck._certify.check import Refused, verify
 from ratecheck._certify.enclosures import Unprovable, enclose
 from ratecheck._certify.prove import Proof, certify, prove
+from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import find_claims
+from ratecheck._processes.limit import TimeLimit, time_limit
 
 FILE = Path(__file__).with_name("false_claims.py")
 ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
@@ -260,3 +264,43 @@ def test_a_file_without_certificates_is_refused(
 
 def test_the_checker_is_short() -> None:
     assert len(Path(check.__file__).read_text().splitlines()) < 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", ["affpcl", "firm", "fslora", "ood", "psl"])
+def test_no_true_claim_is_proved_false(paper: str) -> None:
+    """Both sides of an identity at a random instance would be apart if one enclosure were wrong."""
+    enclosed = 0
+    for item in find_claims([paper]):
+        entry = item.entry
+        if not isinstance(entry, Claim) or entry.expect != "holds":
+            continue
+        layout = entry.space.layout(entry.space.all_sizes()[-1])
+        rng = np.random.default_rng(list(item.id.encode()))
+        fields = layout.decode(rng.uniform(size=(1, layout.coordinates)))
+        instance = {name: values[0].tolist() for name, values in fields.items()}
+        with contextlib.suppress(Undecided, Unprovable, TimeLimit), time_limit(10):
+            found = enclose(entry, instance, 64, most=4)
+            if not all(told == "proved" for told in found.assumptions.values()):
+                continue
+            enclosed += 1
+            assert not found.violates(entry.relation), item.id
+    assert enclosed >= 30
+
+
+def test_a_claim_of_no_file_is_proved_for_whoever_has_it() -> None:
+    program = (
+        "import ratecheck as rc\n"
+        "paper = rc.Paper('loose', 'of no file')\n"
+        "@paper.upper('square', ref='1', tex='x', on={'x': rc.interval()})\n"
+        "def square(x):\n"
+        "    'x <= x^2.'\n"
+        "    return x, x**2\n"
+        "found = rc.certify(square, {'x': 0.5}).certificate\n"
+        "print(found['cases'], repr(found['revision']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    expected = [{"entry": 0, "measured": ["1/2", "1/2"], "bound": ["1/4", "1/4"]}]
+    assert done.stdout == f"{expected} ''\n"
