@@ -3,7 +3,7 @@
 To know what is stored the code of every paper is imported and read, which takes seconds. The rows
 are therefore kept in the user's cache, with the names, sizes and times of all files that they were
 made from; where one of these differs they are made anew. Nothing numerical is imported before. The
-files of a user's project are read each time.
+rows of a user's project are kept apart, with all Python files below its pyproject.toml.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import importlib.util
 import json
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ratecheck._discover import papers
-from ratecheck._discover.table import find_table
+from ratecheck._discover.table import FILE, find_table
 from ratecheck._report.terminal import console, tabulate
 from ratecheck._report.words import in_words
 
@@ -38,43 +38,34 @@ def rows(out: Path, warn: Callable[[str], None]) -> list[dict[str, Any]]:
         out: folder of results.
         warn: told of every module that cannot be read.
     """
-    found = [*_of_papers(out, warn), *_of_project(out, warn)]
-    return sorted(found, key=lambda row: row["kind"] == "claims")
-
-
-def _of_papers(out: Path, warn: Callable[[str], None]) -> list[dict[str, Any]]:
-    """The rows of the papers that are installed."""
     made_from = _fingerprint(out)
-    kept = _cache()
+    found = _kept(_cache(), made_from, lambda broken: _read(out, broken), warn)
+    table = find_table(warn)
+    if table is not None:
+        place = _cache().with_name("list-project.json")
+        made_from = made_from and _of_files(made_from, _below(table[0].parent))
+        found = found + _kept(place, made_from, lambda broken: _read_project(out, broken), warn)
+    return sorted(found, key=lambda row: bool(row["kind"] == "claims"))
+
+
+def _kept(
+    path: Path,
+    made_from: str,
+    read: Callable[[Callable[[str], None]], list[dict[str, Any]]],
+    warn: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """The rows that are kept if they were made from this, else those that are read now."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        content = json.loads(kept.read_bytes())
+        content = json.loads(path.read_bytes())
         if made_from and content["made_from"] == made_from:
             return list(content["rows"])
-    faults: list[str] = []
-    found = _read(out, faults.append)
+    faults: dict[str, None] = {}  # of one file once
+    found = read(faults.setdefault)
     for fault in faults:
         warn(fault)
     if made_from and not faults:
-        _keep(kept, {"made_from": made_from, "rows": found})
+        _keep(path, {"made_from": made_from, "rows": found})
     return found
-
-
-def _of_project(out: Path, warn: Callable[[str], None]) -> list[dict[str, Any]]:
-    """The rows of the user's project, if there is one."""
-    if find_table(warn) is None:
-        return []
-    from ratecheck._commands import audits
-    from ratecheck._discover import catalogue, registry
-    from ratecheck._report import experiments
-    from ratecheck._store.store import Store
-
-    faults: dict[str, None] = {}  # of one file once
-    listed = registry.of_project(faults.setdefault)
-    sections = audits.sections(catalogue.of_project(faults.setdefault), out)
-    for fault in faults:
-        warn(fault)
-    store = Store(out, writable=False)
-    return [*(experiments.listing(experiment, store) for experiment in listed), *sections]
 
 
 def show(found: Sequence[Mapping[str, Any]]) -> None:
@@ -108,6 +99,18 @@ def _read(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
     return [*of_experiments, *audits.sections(claims, out)]
 
 
+def _read_project(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
+    """The rows of the user's project."""
+    from ratecheck._commands import audits
+    from ratecheck._discover import catalogue, registry
+    from ratecheck._report import experiments
+    from ratecheck._store.store import Store
+
+    store = Store(out, writable=False)
+    rows = [experiments.listing(one, store) for one in registry.of_project(broken)]
+    return [*rows, *audits.sections(catalogue.of_project(broken), out)]
+
+
 def _keep(path: Path, content: dict[str, Any]) -> None:
     from ratecheck._store.files import write_whole
 
@@ -131,11 +134,38 @@ def _fingerprint(out: Path) -> str:
         for root in (spec and spec.submodule_search_locations) or ():
             for line in _files(root, _OF_PACKAGES):
                 digest.update(line.encode(errors="surrogateescape"))
-    for number, line in enumerate(_files(str(out), _OF_RESULTS)):
+    return _of_files(digest.hexdigest(), _files(str(out), _OF_RESULTS))
+
+
+def _of_files(begin: str, lines: Iterable[str]) -> str:
+    """Digest of a text and of the lines on files; "" of too many."""
+    digest = hashlib.sha256(begin.encode())
+    for number, line in enumerate(lines):
         if number == _MOST_FILES:
             return ""
         digest.update(line.encode(errors="surrogateescape"))
     return digest.hexdigest()
+
+
+def _below(root: Path) -> Iterator[str]:
+    """Name, size and time of every Python file of a project, and of its pyproject.toml.
+
+    Without those in hidden folders and in environments with packages.
+    """
+    yield _about(root / FILE)
+    for folder, folders, names in os.walk(root):
+        place = Path(folder)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and not (place / name / "pyvenv.cfg").exists()
+        )
+        yield from (_about(place / name) for name in sorted(names) if name.endswith(".py"))
+
+
+def _about(path: Path) -> str:
+    about = path.stat()
+    return f"{path} {about.st_size} {about.st_mtime_ns}\0"
 
 
 def _files(folder: str, endings: tuple[str, ...]) -> Iterator[str]:

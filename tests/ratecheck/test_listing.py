@@ -116,3 +116,37 @@ def test_asking_loads_nothing_numerical() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.decode().strip() == "[]"
+
+
+def test_a_project_is_read_again_when_one_of_its_files_changes(
+    reads: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"id": "mine/a", "kind": "claims", "title": "t", "claims": 1, "verdicts": {}}
+    asked: list[Path] = []
+
+    def read(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
+        asked.append(out)
+        return [own]
+
+    monkeypatch.setattr(listing, "_read_project", read)
+    root = tmp_path / "project"
+    (root / ".venv" / "lib").mkdir(parents=True)
+    (root / "env").mkdir()
+    (root / "env" / "pyvenv.cfg").touch()
+    (root / "pyproject.toml").write_text("[tool.ratecheck]\nfiles = ['a.py']\n")
+    monkeypatch.chdir(root)
+
+    def listed() -> int:
+        assert listing.rows(tmp_path / "out", pytest.fail) == [ROW, own]
+        return len(asked)
+
+    assert [listed(), listed()] == [1, 1]
+    for number, name in enumerate(["a.py", "deep/b.py", "pyproject.toml"], 2):
+        path = root / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text((path.read_text() if path.exists() else "") + "# more\n")
+        assert [listed(), listed()] == [number, number]
+    for name in (".venv/lib/c.py", "env/d.py", "notes.txt"):
+        (root / name).write_text("x")
+        assert listed() == 4
+    assert len(reads) == 1  # those of the papers are kept
