@@ -74,6 +74,12 @@ BRACKETED = rc.Space(
 )
 
 
+def _inside(chances: Numbers) -> Numbers:
+    """Whether all chances (B', ...) lie in (0, 1), as those of bounded rewards do."""
+    flat = chances.reshape(len(chances), -1)
+    return np.asarray(((flat > 0) & (flat < 1)).all(axis=1))
+
+
 def finite(sizes: dict[str, tuple[int, int]]) -> rc.Space:
     """A class of M members, their exact bracketing number at most M."""
     return rc.Space(
@@ -84,6 +90,14 @@ def finite(sizes: dict[str, tuple[int, int]]) -> rc.Space:
         },
         sizes={**SIZES, **sizes},
         view=_data,
+        assumes={
+            "0 < delta <= 1": lambda s: (s.delta > 0) & (s.delta <= 1),
+            "rewards are bounded: 0 < P* < 1": lambda s: _inside(s.data.truth),
+            "rewards are bounded: 0 < P_r < 1": lambda s: _inside(s.members),
+            "comparisons are independent: chances of data sets sum to one": lambda s: (
+                np.abs(s.data.chance.sum(axis=1) - 1) <= 1e-12
+            ),
+        },
         batched=True,
         meaning={**MEANING, "members": "the class", "C": "C2"},
         credible={"delta": (0.01, 0.5)},
@@ -204,7 +218,9 @@ def lemma_3(data: Any, members: Any, delta: Any, C: Any) -> rc.Sides:
     "has mass 1 + e: 1 - E sqrt(g2/P*) >= ||g2 - P*||_1^2/(4 (2 + e)) - e/2.",
 )
 def lemma_3_corrected(data: Any, members: Any, delta: Any, C: Any) -> rc.Sides:
-    """(1/N) sum_i E||P_r - P*||_1^2 <= (4/(N N_p)) (sum_ij log(P*/P_r) + 2 log(M/delta))."""
+    """(1/N) sum_i E||P_r - P*||_1^2 <= (4/(N N_p)) (sum_ij log(P*/P_r) + 2 log(M/delta)) for a
+    class of M members.
+    """
     return at.lemma_3(data, members, delta, 4 + 0 * C, 2)
 
 

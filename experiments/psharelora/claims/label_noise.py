@@ -60,6 +60,7 @@ DESIGN = rc.Space(
         "shift": rc.positive(low=1e-6, high=10.0),
     },
     sizes={"n": (1, 4), "D": (1, 3)},
+    assumes={"lambda > 0": lambda s: s.shift > 0},
     batched=True,
     meaning={"x": "features of each comparison, D = k d2", "v": "any numbers", "shift": "lambda"},
 )
@@ -183,6 +184,14 @@ def _likely(s: Any) -> Any:
             "size": rc.positive(low=0.7, high=3.0),
         },
         sizes={"n": (1, 12)},
+        assumes={
+            "labels are 0 or 1": lambda s: ((s.o == 0) | (s.o == 1)).all(axis=1),
+            "0 < delta <= 1": lambda s: s.size >= 0,
+            "lambda > 0": lambda s: s.shift > 0,
+            "there are N_p pairs to draw: d1 is whole and 1 or more": lambda s: (
+                (s.d1 >= 1) & (np.asarray(s.d1 % 1) == 0)
+            ),
+        },
         given={"more than delta/2 is the chance that all pairs differ": _likely},
         batched=True,
         meaning={
@@ -273,6 +282,10 @@ RADII = rc.Space(
         "shift": rc.positive(low=1e-4, high=10.0),
     },
     sizes={"n": (1, 3), "D": (1, 2)},
+    assumes={
+        "lambda > 0": lambda s: s.shift > 0,
+        "w_hat and w_diamond lie in the ball: ||d|| <= 2 B": lambda s: s.more >= 1,
+    },
     batched=True,
     meaning={
         "x": "features in the learned basis",

@@ -58,14 +58,16 @@ COVERED = {
 }
 
 
-def informed(extra: dict[str, rc.Field] | None = None, **options: Any) -> rc.Space:
+def informed(
+    extra: dict[str, rc.Field] | None = None, given: Any = COVERED, **options: Any
+) -> rc.Space:
     """Users without a rest whose pairs of trajectories span all matrices."""
     fields = {"left": USERS["left"], "right": USERS["right"], **TRAJECTORIES, **(extra or {})}
     return rc.Space(
         fields=fields,
         sizes={"N": (1, 2), "T": (3, 4), "d1": (2, 2), "d2": (1, 1), "k": (1, 1)},
         view=_informed,
-        given=COVERED,
+        given=given,
         batched=True,
         meaning={"left": "B of Delta Theta* = B W", "right": "its W_i"},
         **options,
@@ -163,9 +165,11 @@ def theorem_4_1(
 )
 def theorem_4_1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
     """16 m^2 lambda_min N nu dist^2 <= lambda_max Sigma_tail for every Theta of rank k whose
-    expected likelihood is at least Theta_diamond's. With N_p comparisons, with chance 1 - 2
-    delta: dist^2 <= (L1^2 Sigma_tail/N + (log(1/delta) + 2 log(M/delta))/(N N_p))/(m^2
-    lambda_min nu) for the maximum over M candidates, Theta_diamond one of them.
+    expected likelihood is at least Theta_diamond's. With N_p comparisons, with chance 1 - 2 delta:
+    dist^2 <= (L1^2 Sigma_tail/N + (log(1/delta) + 2 log(M/delta))/(N N_p))/(m^2 lambda_min nu) for
+    the maximum over M candidates, Theta_diamond one of them. m is the least Phi' of the rewards'
+    differences, lambda_min the least eigenvalue of E xx' and lambda_max its largest, x =
+    vec(psi(tau0) - psi(tau1)).
     """
     m = pairs.steepness(users.delta, fit.delta)
     scale = 16 * m * m * lambda_min(pairs.moment) * users.nu * users.users
@@ -204,7 +208,9 @@ def theorem_4_1_covered(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.
     "block of the inverse has trace (d1 - k) sum_j 1/sigma_j^2 at most.",
 )
 def theorem_4_1_variance(users: Adaptation, pairs: Pairs) -> rc.Sides:
-    """lim N_p E dist^2 <= k (d1 - k)/(m lambda_min N nu) for Sigma_tail = 0."""
+    """lim N_p E dist^2 <= k (d1 - k)/(m lambda_min N nu) for Sigma_tail = 0 and linear rewards, m
+    the least Phi' of the rewards' differences and lambda_min the least eigenvalue of E xx'.
+    """
     k, d1 = users.k, users.basis.shape[-1]
     least = pairs.steepness(users.delta) * lambda_min(pairs.moment)
     return at.spread(pairs, users), k * (d1 - k) / (least * users.nu * users.users)
@@ -246,7 +252,22 @@ def theorem_4_1_floor(users: Adaptation, pairs: Pairs) -> rc.Sides:
     "remark_2",
     ref="Remark 2",
     tex=r"\nu\mapsto\lim N_p\mathbb E\operatorname{dist}^2\ \text{decreases}",
-    on=informed({"times": rc.positive(low=1.0, high=10.0)}),
+    on=informed(
+        {"times": rc.positive(low=1.0, high=4.0)},
+        given={
+            **COVERED,
+            "rewards differ by 20 or less": lambda s: (
+                s.times * np.abs(s.pairs.logits(s.users.delta)).max(axis=(-2, -1)) <= 20
+            ),
+        },
+        assumes={
+            "mu_0 and mu_1 are laws": lambda s: np.abs(s.pairs.weights.sum(axis=-1) - 1) <= 1e-12,
+            "Sigma_tail = 0, up to rounding": lambda s: (
+                s.users.tail <= 1e-12 * s.users.nu * s.users.users
+            ),
+            "nu does not fall: t >= 1": lambda s: s.times >= 1,
+        },
+    ),
     expect="violated",
     note="The bound decreases for a given c1, but c1 holds 1/m = 1/Phi'(2R), which grows like "
     "e^(2R), faster than nu: with strong preferences all answers are sure, and say little about "
@@ -283,7 +304,7 @@ REMARK_2_CORRECTED = replace(
     id="psl.remark_2_corrected",
     source="P-ShareLoRA, Remark 2, corrected",
     text="It decreases like 1/nu for rewards in a given range: lim N_p E dist^2 <= k (d1 - k)/(m "
-    "lambda_min N nu), m the least Phi' of the range.",
+    "lambda_min N nu), m the least Phi' of the range and lambda_min the least eigenvalue of E xx'.",
     note="",
     derivation="psl.theorem_4_1_variance.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ SMOOTH = rc.Space(
     "model_phi",
     ref="Section 3: the link Phi",
     tex=r"\log\Phi\Big(\frac{x+y}2\Big)\le\frac{\log\Phi(x)+\log\Phi(y)}2-\frac m8(x-y)^2",
-    on=TWO,
+    on=replace(TWO, assumes={"a modulus of strong convexity: m > 0": lambda s: s.m > 0}),
     expect="violated",
     note="It is concave: (log Phi)'' = -Phi'. No link at all is as asked, whatever m >= 0 is: "
     "psl.model_phi_any; and a convex function below zero on all reals is constant. What the proofs "

@@ -34,7 +34,21 @@ POLICIES_MEANING = {
 
 def _chooser(*, psi: Any, reference: Any, policies: Any, zeta: Any, **others: Any) -> Any:
     v = against(policies, reference, psi)
-    return SimpleNamespace(chooser=Pessimist(v, radius=np.sqrt(zeta), **others), psi=psi, zeta=zeta)
+    chooser = Pessimist(v, radius=np.sqrt(zeta), **others)
+    return SimpleNamespace(chooser=chooser, psi=psi, zeta=zeta, laws=_laws(reference, policies))
+
+
+def _laws(reference: Any, policies: Any) -> Any:
+    """The laws of the trajectory under mu_ref and under each policy, (B, 1 + K, T)."""
+    return np.concatenate([reference[:, None], policies], axis=1)
+
+
+def _are_laws(s: Any) -> Any:
+    sums = s.laws.sum(axis=-1)
+    return ((s.laws >= 0).all(axis=-1) & (np.abs(sums - 1) <= 1e-12)).all(axis=-1)
+
+
+_LAWS = {"mu_ref and the policies give laws of the trajectory": _are_laws}
 
 
 PESSIMISTS = rc.Space(
@@ -47,6 +61,7 @@ PESSIMISTS = rc.Space(
     },
     sizes={"T": (2, 3), "D": (1, 2), "K": (2, 3)},
     view=_chooser,
+    assumes={**_LAWS, "zeta > 0": lambda s: s.zeta > 0},
     batched=True,
     meaning={
         **POLICIES_MEANING,
@@ -116,6 +131,8 @@ def _everybody(printed: bool) -> Any:
         reach = radius(kinds, C, printed)[:, None] + 0 * kinds.b
         v = against(policies, reference, flat(psi))
         system.chooser = choosers(kinds.delta, kinds.best, v, reach)
+        system.laws = _laws(reference, policies)
+        system.C = C
         return system
 
     return view
@@ -130,6 +147,11 @@ PRINTED = rc.Space(
     },
     sizes={**KINDS_SIZES, "T": (2, 2), "K": (2, 2)},
     view=_everybody(True),
+    assumes={
+        **_LAWS,
+        "Theorem B.2: c3 > 0": lambda s: s.C > 0,
+        "users are counted: at least one of each kind": lambda s: (s.kinds.many >= 1).all(axis=-1),
+    },
     given={"nu >= 0.01": lambda s: 100 * s.kinds.nu >= 1},
     batched=True,
     meaning={**KINDS_MEANING, **POLICIES_MEANING, "C": "c3/(2 L1^2)"},
@@ -244,6 +266,11 @@ SHOWN = rc.Space(
         "mu1": rc.simplex("T"),
     },
     sizes={"T": (2, 3)},
+    assumes={
+        "pi_tar, mu_ref, mu_0 and mu_1 give laws": lambda s: (
+            np.abs(np.stack([s.target, s.reference, s.mu0, s.mu1]).sum(axis=-1) - 1) <= 1e-12
+        ).all(axis=0),
+    },
     given={
         "all laws but the target's show all": lambda s: (
             1000 * np.minimum(np.minimum(s.mu0, s.mu1), s.reference).min(axis=-1) >= 1
@@ -352,9 +379,10 @@ def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleN
     printed_as="ours",
 )
 def chain_value(chooser: Any) -> rc.Sides:
-    """J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= 2 epsilon_i ||v_tar||_F <= 4 L1 epsilon_i for zeta =
-    epsilon_i^2 of psl.chain_radius; linear rewards, coverage lambda. With probability 1 - delta
-    psl.chain_noise_all and psl.chain_noise_own bound epsilon_i for all users, its square by the
-    order of b_i + L1^2 log(N/delta)/N_p + B^2 (k (d1 + N d2) log(.)/(N N_p) + Sigma_tail/N)/nu.
+    """J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= 2 epsilon_i ||v_tar||_F <= 4 L1 epsilon_i for v_tar =
+    E_pi_tar psi - E_ref psi and zeta = epsilon_i^2 of psl.chain_radius; linear rewards, coverage
+    lambda. With probability 1 - delta psl.chain_noise_all and psl.chain_noise_own bound epsilon_i
+    for all users, its square by the order of b_i + L1^2 log(N/delta)/N_p + B^2 (k (d1 + N d2)
+    log(.)/(N N_p) + Sigma_tail/N)/nu.
     """
     return (chooser.gap, 2 * chooser.radius * chooser.target_length)

@@ -231,7 +231,8 @@ def chain_dist(chain: Any) -> rc.Sides:
 def theorem_B3_corrected(chain: Any) -> rc.Sides:
     """((1/N_p) sum_j |Delta r_hat - Delta r*|^2)^(1/2) <= (||B_diamond'Z_i||_F + dist ||Z_i||)/(c2
     sqrt(lambda_i)) + (1 + 1/(4 c2)) 2 L1 (sqrt(b_i) + ||Theta_diamond_i||_F dist), if user i's
-    features in the learned basis, B_hat'x, have second moments of at least lambda_i I.
+    features in the learned basis, B_hat'x, have second moments of at least lambda_i I; Z_i is the
+    labels' noise (1/N_p) sum_j V_ij x_ij, and c2 the least Phi' over the ball.
     """
     return chain.theorem_B3()
 

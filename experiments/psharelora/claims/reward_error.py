@@ -81,7 +81,8 @@ LIKELIHOOD = rc.Space(
     r"+2LL_1N_p\sqrt{N\Sigma_{tail}}",
     on=LIKELIHOOD,
     note="Surely, without the first term: Lemma 4 and that the estimate explains the labels as "
-    "well as r_diamond. The text does not define R(D); here it is that set. From zero "
+    "well as r_diamond, so that Lemma 1, which is false for a class within one bracket, is not "
+    "needed. The text does not define R(D); here it is that set. From zero "
     "Theta_diamond is feasible (psl.B1_chain_feasible); from elsewhere see psl.S_sets_ball.",
     uses=["lemma_1", "lemma_4"],
 )
@@ -127,7 +128,10 @@ def B1_chain_feasible(users: Any) -> rc.Sides:
         batched=True,
         meaning={"weight": "the chance of each pair of trajectories"},
     ),
-    note="kappa grows like exp(2 R)/2: the constants of Theorem 4.1 are exponential in L1 B.",
+    note="The mean value theorem, comparison by comparison: it rests on no lemma. The second "
+    "inequality takes Lemma 3, which needs log(N_br/delta) twice (psl.lemma_3_corrected), so that "
+    "C3 doubles at most. kappa grows like exp(2 R)/2: the constants of Theorem 4.1 are exponential "
+    "in L1 B.",
     uses=["lemma_3", "B1_chain"],
 )
 def eq_B2(

@@ -157,7 +157,8 @@ def _chosen(*, policies: Any, reference: Any, psi: Any, **others: Any) -> Simple
 )
 def theorem_4_2_corrected(chooser: Any) -> rc.Sides:
     """J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= ||v_tar|| (sqrt(zeta) + e_i) + ||v_hat|| (e_i -
-    sqrt(zeta)), e_i = ||Theta_hat_i - Theta*_i||_F: 2 ||v_tar|| sqrt(zeta) for zeta >= e_i^2.
+    sqrt(zeta)), e_i = ||Theta_hat_i - Theta*_i||_F, v_tar = E_pi_tar psi - E_ref psi and v_hat the
+    same of pi_hat_i: 2 ||v_tar|| sqrt(zeta) for zeta >= e_i^2.
     """
     return chooser.value_gap()
 
@@ -203,10 +204,10 @@ def corollary_4_1_corrected(
     users: Adaptation, fit: Adaptation, pairs: Pairs, v: Numbers
 ) -> rc.Sides:
     """The mean gap is at most (V/m) sqrt(eta/lambda_min), eta = (1/N) sum_i E||P_i - P*_i||_1^2, V
-    the longest v; eta <= 4 L1^2 Sigma_tail/N + (4/(N N_p)) (log(1/delta) + 2 log(M/delta)) with
-    chance 1 - 2 delta.
-
-    eta = (1/N) sum_i E ||P_i - P*_i||_1^2, V the longest v, m the least Phi'.
+    the length of the longest v = E_pi psi - E_ref psi; eta <= 4 L1^2 Sigma_tail/N + (4/(N N_p))
+    (log(1/delta) + 2 log(M/delta)) with chance 1 - 2 delta for the maximum over M candidates. m is
+    the least Phi' of the rewards' differences, lambda_min the least eigenvalue of E xx', x =
+    vec(psi(tau0) - psi(tau1)).
     """
     chosen = choosers(users.delta, fit.delta, v, 0 * fit.b)
     m = pairs.steepness(users.delta, fit.delta)
