@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ratecheck as rc
+from ratecheck._certify import kept as certificates
 from ratecheck._claims.families import by_outcome
 from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover import papers
@@ -68,11 +69,12 @@ def test_what_lies_beside_the_verdicts_is_made_from_them(
 ) -> None:
     """``make verdicts`` writes it anew, also where only words have changed."""
     folder, items = KEPT[paper], find_claims([paper])
-    verdicts, near = folder / "verdicts.json", folder / "near.json"
+    verdicts = folder / "verdicts.json"
+    others = {"near.json", verdicts.name, certificates.FILE, certificates.TABLES}
 
     def texts() -> dict[Path, str]:
         paths = [path for path in folder.rglob("*") if path.is_file()]
-        return {path: path.read_text() for path in paths if path not in (verdicts, near)}
+        return {path: path.read_text() for path in paths if path.name not in others}
 
     content, written = json.loads(verdicts.read_text()), texts()
     (tmp_path / folder).mkdir(parents=True)
