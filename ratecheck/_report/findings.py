@@ -21,12 +21,17 @@ from ratecheck._claims.families import (
 )
 from ratecheck._report.markdown import plain, sentence, table
 from ratecheck._report.notation import lines, ratio
-from ratecheck._report.words import LEGEND
-from ratecheck._verdicts.verdict import Verdict
+from ratecheck._verdicts.verdict import DOUBTS, Verdict
 
 #: A bound counts as attained where the ratio is one up to this: searches end near, not at, a limit.
 _ATTAINED = 1e-6
 _BOUNDS = ("<=", ">=")
+#: What the words behind "violated" mean.
+_LEGEND = (
+    "Behind a verdict stands what can be said against its counterexample, the gravest only: "
+    + "; ".join(f"*{doubt}*, {meaning}" for doubt, meaning in DOUBTS.items())
+    + "."
+)
 
 
 def findings(records: Sequence[Record], replay: Mapping[str, str]) -> str:
@@ -47,7 +52,7 @@ def findings(records: Sequence[Record], replay: Mapping[str, str]) -> str:
         "that are fitted, with an interval. The ratio is that of the tightest instance: the "
         "measured side over the bound, for a lower bound the other way round. Vectors are in round "
         "brackets, matrices row by row in square ones, one entry for each agent or state.",
-        LEGEND,
+        _LEGEND,
         *_came_out(records),
         *_surprises(records),
         *_false(records, replay),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ratecheck._verdicts.verdict import DOUBTS
-
 _PLURAL = {
     "holds": "hold",
     "misprint": "misprints",
@@ -14,14 +12,6 @@ _PLURAL = {
     "assumption that nothing meets": "assumptions that nothing meets",
     "error": "errors",
 }
-
-
-#: What the words behind "violated" mean.
-LEGEND = (
-    "Behind a verdict stands what can be said against its counterexample, the gravest only: "
-    + "; ".join(f"*{doubt}*, {meaning}" for doubt, meaning in DOUBTS.items())
-    + "."
-)
 
 
 def in_words(counts: Mapping[str, int]) -> str:

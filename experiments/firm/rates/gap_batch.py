@@ -100,7 +100,8 @@ def _axis(config: GapBatchConfig, panel: str) -> Any:
 
 def analyse(config: GapBatchConfig, table: rc.Table) -> rc.Analysis:
     """Exponents and constants, instance by instance."""
-    checks, series, left_out = [], [], 0.0
+    checks: list[rc.Check] = []
+    series, left_out = [], 0.0
     for block in blocks(config):
         k, panel, name = block["instance"], block["panel"], block["curve"]
         floor, x = config.floor(k), _axis(config, panel)

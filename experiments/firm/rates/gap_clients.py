@@ -91,7 +91,8 @@ def compute(config: GapClientsConfig, block: rc.Block, context: rc.Context) -> r
 
 def analyse(config: GapClientsConfig, table: rc.Table) -> rc.Analysis:
     """Exponents and constants, instance by instance."""
-    checks, series = [], []
+    checks: list[rc.Check] = []
+    series = []
     for k in range(config.instances):
         floor, where = config.floor(k), f" (instance {k})" if config.instances > 1 else ""
         gaps, laws = {}, {}
