@@ -44,9 +44,9 @@ _AUDIT = (*_COMMAND, "audit", "affpcl.d1a")
 STEPS: tuple[tuple[str, tuple[str, ...], bool, float], ...] = (
     ("import ratecheck", ("-c", "import ratecheck"), False, 0.3),
     ("ratecheck --help", (*_COMMAND, "--help"), False, 0.2),
-    ("ratecheck list, for the first time", (*_COMMAND, "list"), True, 7.0),
+    ("ratecheck list, for the first time", (*_COMMAND, "list"), True, 0.7),
     ("ratecheck list, again", (*_COMMAND, "list"), False, 0.7),
-    ("ratecheck audit affpcl.d1a, nothing compiled", _AUDIT, True, 20.0),
+    ("ratecheck audit affpcl.d1a, nothing compiled", _AUDIT, True, 10.0),
     ("ratecheck audit affpcl.d1a, compiled", (*_AUDIT, "--seed", "1"), False, 10.0),
     (
         "ratecheck audit mine.py, a statement of one's own",
