@@ -60,6 +60,8 @@ _DIGITS = 12
 _ROUNDED = Fraction(1, 10**12)
 #: Powers with larger exponents are taken of balls.
 _LARGEST_EXPONENT = 4096
+#: Ends of enclosures beyond 2 to this power are not written down as fractions.
+_LARGEST_SCALE = 10**6
 _ZERO, _ONE = flint.fmpq(0), flint.fmpq(1)
 #: Of a reduction that starts with the first entry.
 _NO_VALUE = np._NoValue
@@ -335,6 +337,8 @@ class Ball:
             return self
         if at is not None and self.exact and self.value == at:
             return _made(exact)
+        if name in ("sin", "cos", "tan") and not self._is_finite():  # of infinity there is none
+            return _made(flint.arb("nan"))
         return _made(getattr(_arb(self.value), name)())
 
 
@@ -396,6 +400,8 @@ def _arb(value: Any) -> Any:
 def _fraction(end: Any) -> Fraction:
     """A ball of radius zero as what it is."""
     mantissa, exponent = (int(part) for part in end.man_exp())
+    if abs(exponent) > _LARGEST_SCALE:
+        raise Undecided(f"{end} is too large or too small to be written down")
     return Fraction(mantissa) * Fraction(2) ** exponent
 
 
