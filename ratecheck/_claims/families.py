@@ -78,7 +78,7 @@ def category(record: Record) -> str:
     >>> lemma = {"id": "my.lemma", "verdict": "violated", "expected": "holds"}
     >>> category(lemma), category({**lemma, "printed_as": "misprint"})
     ('false as printed', 'misprint')
-    >>> category({**lemma, "reading_of": "my.other"})
+    >>> category({**lemma, "reading": "For all n at once."})
     'false under a second reading'
     """
     if "category" in record:  # as it was written with a verdict
@@ -88,7 +88,7 @@ def category(record: Record) -> str:
     if not false(record):
         return ""
     printed = record.get("printed_as", "statement")
-    read = record.get("reading_of") and printed == "statement"
+    read = (record.get("reading_of") or record.get("reading")) and printed == "statement"
     return CATEGORIES["reading" if read else printed]
 
 

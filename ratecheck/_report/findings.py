@@ -165,6 +165,10 @@ _NONE_FALSE = "No statement was found to be false as printed."
 #: Title and first lines of the chapters on what is false, by category.
 _CHAPTERS = {
     "statement": ("False as printed", ""),
+    "reading": (
+        "False under a second reading",
+        "Each is false as it is read there; the paper may be read otherwise.",
+    ),
     "misprint": ("Misprints", "What is printed is evidently not what is meant."),
     "proof step": (
         "False steps of proofs",
@@ -210,7 +214,8 @@ def _told_under(wrong: Sequence[Record]) -> dict[str, str]:
 
     That is the first one of its category with its correction, or that of which it is a reading.
     """
-    parent_of = {r["id"]: r["reading_of"] for r in wrong if category(r) == CATEGORIES["reading"]}
+    readings = [r for r in wrong if category(r) == CATEGORIES["reading"] and r["reading_of"]]
+    parent_of = {r["id"]: r["reading_of"] for r in readings}
     first: dict[tuple[str, str], str] = {}
     head_of = {}
     for record in wrong:

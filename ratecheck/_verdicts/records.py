@@ -72,7 +72,8 @@ class Result:
         """What decides how the statement is counted; see :mod:`ratecheck._claims.families`."""
         entry = self.item.entry
         said = {"expected": entry.expect, "printed_as": entry.printed_as}
-        return {"verdict": self.verdict.verdict, "reading_of": entry.reading_of, **said}
+        read = {"reading_of": entry.reading_of, "reading": entry.reading}
+        return {"verdict": self.verdict.verdict, **read, **said}
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values, without what another run gives differently."""
