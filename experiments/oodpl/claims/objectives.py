@@ -374,7 +374,7 @@ def alg_1_corrected(
     "pairs of equal chance, which (26) counts as wrong.",
 )
 def eq_26(instance: Any) -> rc.Sides:
-    """1 - A_PL <= L_PL / log 2 on any pairs."""
+    """1 - A_PL <= L_PL / log 2 on any pairs of answers of equal lengths."""
     return _accuracy(instance, own=1, losses=1)
 
 
@@ -403,7 +403,8 @@ def eq_26_lengths(instance: Any) -> rc.Sides:
     tex=r"1-A_{PL}\le\frac{1}{\log2}\overline{-\log\sigma\Big(\frac{\log\pi(y|x)}{|y|}-\frac{\log"
     r"\pi(y'|x)}{|y'|}\Big)}",
     on=DATA,
-    derivation="As for equal lengths.",
+    derivation="-log sigma(u) is at least log 2 where u <= 0 and positive elsewhere; u is the "
+    "difference of log pi(y|x)/|y|, by which (26) ranks.",
 )
 def eq_26_lengths_corrected(instance: Any) -> rc.Sides:
     """1 - A_PL <= (1/log 2) times the mean of -log sigma(log pi(y|x)/|y| - log pi(y'|x)/|y'|)."""
