@@ -182,7 +182,9 @@ def lemma5(instance: Any) -> rc.Sides:
     derivation="E|psi|^2 = 1 - sum_a pi(a|s)^2 < 1, though C_psi^2 = 2.",
 )
 def lemma5_one_hot(instance: Any) -> rc.Sides:
-    """The same for one logit per state and action, C_psi = sqrt(2)."""
+    """3 E||(g(w) - g(w_*)) lambda||^2 <= 12 max_j ||w^j - w_*^j||^2 for policies with one logit per
+    state and action, C_psi = sqrt(2), and batches of 1 to 4 transitions of the stationary chain.
+    """
     return at.lemma5(instance.chains, inside(instance), instance.lam)
 
 
@@ -196,7 +198,9 @@ def lemma5_one_hot(instance: Any) -> rc.Sides:
     "C_psi (1+gamma)||w - w_*||; squares of averages are at most averages of squares.",
 )
 def lemma5_corrected(instance: Any) -> rc.Sides:
-    """The same with 3 C_psi^2 (1+gamma)^2 in the place of 12."""
+    """3 E||(g(w) - g(w_*)) lambda||^2 <= 3 C_psi^2 (1+gamma)^2 max_j ||w^j - w_*^j||^2 for batches
+    of 1 to 4 transitions of the stationary chain.
+    """
     return at.lemma5_corrected(instance.chains, inside(instance), instance.lam)
 
 
@@ -289,13 +293,17 @@ def lemma6_corrected(chains: Chains, r_max: Numbers, lam: Numbers, longest: int 
 @PAPER.upper(
     "lemma6_sharper",
     ref="Lemma 6, sharpened",
-    tex=r"R^2\to\max_s\mathbb E|\psi|^2\,\max|\delta\lambda|^2",
+    tex=r"\mathbb E\|\sum_j\lambda_t^j(g_t^{j,c}(w^*)-\Delta^{j,c})\|^2\le\frac{\max_s\mathbb "
+    r"E[|\psi|^2\mid s]\,\max|\delta\lambda|^2}B\Big(3+\frac{4\kappa\rho}{1-\rho}\Big)",
     on=WEIGHTED_LONG,
     derivation="E||Z||^2 and ||E[Z | s]||^2 are at most this; R was used for nothing else.",
     sharpens="lemma6",
 )
 def lemma6_sharper(chains: Chains, lam: Numbers, longest: int = 8) -> rc.Sides:
-    """The same with max_s E|psi|^2 max |delta lambda|^2 in the place of R^2."""
+    """E||(g(w_*) - Delta(w_*)) lambda||^2 <= max_s E[|psi|^2 | s] max |delta lambda|^2 (3 + 4 kappa
+    rho / (1 - rho)) / B for B = 1, ..., 8 transitions of the stationary chain, kappa = 1, the
+    second maximum over transitions.
+    """
     error = (chains.errors(chains.values(chains.w_star)) * lam[:, None, None, None]).sum(axis=-1)
     largest = np.abs(error).max(axis=(1, 2, 3))
     scale = chains.score_variance * largest**2 * at.mixing_factor(chains, 3)

@@ -312,7 +312,9 @@ def d4_i_centred(devices: Any, U: Any, V: Any) -> rc.Sides:
     sharpens="d4_i_centred",
 )
 def d4_i_centred_sharp(devices: Any, U: Any, V: Any) -> rc.Sides:
-    """In that ball f~(.; S) is (r/k) L(sqrt(r/k) rho)-smooth."""
+    """In the ball of radius rho around 0 f~_i(.; S) is (r/k) L(sqrt(r/k) rho)-smooth, L(rho) being
+    the largest Hessian norm of f_i in the ball of radius rho; here for least squares with M = mu I.
+    """
     return hessians.d4_i_centred(devices, U, V, sharp=True)
 
 
@@ -339,7 +341,10 @@ def d4_ii_centred(devices: Any, U: Any, V: Any) -> rc.Sides:
     sharpens="d4_ii_centred",
 )
 def d4_ii_centred_sharp(devices: Any, U: Any, V: Any) -> rc.Sides:
-    """In that ball f_i^S is L(sqrt(r/k) rho)-smooth, without a factor."""
+    """In the ball of radius rho around 0 f_i^S is L(sqrt(r/k) rho)-smooth, without a factor, L(rho)
+    being the largest Hessian norm of f_i in the ball of radius rho; here for least squares with M =
+    mu I.
+    """
     return hessians.d4_ii_centred(devices, U, V, sharp=True)
 
 
