@@ -187,5 +187,7 @@ def eq_B5(instance: Any) -> rc.Sides:
     "||W||_F.",
 )
 def eq_B5_corrected(instance: Any) -> rc.Sides:
-    """The same with 8 L1^2 in place of 4 L1."""
+    """(1/N_p) sum_j A_ij <= 8 L1^2 ||B_diamond - B_hat||^2 ||W_diamond_i||_F^2 + 2 ||w_diamond_i -
+    w_hat_i||^2 in the norm of Sigma_hat_i; linear rewards.
+    """
     return _b5(instance, 8, 2)

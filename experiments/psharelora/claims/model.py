@@ -221,5 +221,7 @@ def lemma_7(users: Any, psi: Any, init: Any, R: Any) -> rc.Sides:
     "inequality and ||Delta Theta* - Theta_diamond||_F^2 = Sigma_tail.",
 )
 def lemma_7_corrected(users: Any, psi: Any, init: Any, R: Any) -> rc.Sides:
-    """The same with r_diamond,i(tau0) - r_diamond,i(tau1)."""
+    """(1/N) sum_i |log Phi(r*_i(tau0) - r*_i(tau1)) - log Phi(r_diamond,i(tau0) -
+    r_diamond,i(tau1))| <= 2 L L1 sqrt(Sigma_tail/N), L = 1 for the sigmoid.
+    """
     return at.lemma_4(users, psi, init, R)

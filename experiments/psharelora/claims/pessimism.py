@@ -204,7 +204,9 @@ PESSIMISM_MAX = replace(
     source="P-ShareLoRA, proof of Theorem B.2, second bracket, with max_i b_i and zeta squared",
     printed_as="ours",
     uses=(),
-    text="The same with max_i b_i for min_i b_i and the square of (B.1) as zeta.",
+    text="J(pi_hat_i; r_inf) - E_ref r_inf - (J(pi_hat_i; r*_i) - E_ref r*_i) <= 0 for all users, "
+    "where zeta is the square of (B.1) with max_i b_i in the place of min_i b_i. Here for "
+    "Theta_hat = Theta_diamond and N_p to infinity.",
     latex=B2_pessimism.latex.replace(r"\sqrt{\min_ib_i+\dots}", r"(\max_ib_i+\dots)"),
     space=replace(
         PRINTED,
@@ -337,8 +339,10 @@ def B2_concentrability(instance: Any) -> rc.Sides:
     "mu_1, pair by pair of different trajectories. Attained where only one pair is told apart.",
 )
 def B2_concentrability_corrected(instance: Any) -> rc.Sides:
-    """The same with rho E (Delta r*_i - Delta r_hat_i)^2 under the root, rho the largest quotient
-    of the chances of two different trajectories, in any order, under mu_ref and under mu_0, mu_1.
+    """E over tau0 from pi_tar, tau1 from mu_ref of Delta r*_i - Delta r_hat_i is at most C_r
+    sqrt(rho E (Delta r*_i - Delta r_hat_i)^2), the latter over mu_0 and mu_1, rho the largest
+    quotient of the chances of two different trajectories, in any order, under mu_ref and under
+    mu_0, mu_1; here for rewards of one parameter, with r*_i - r_hat_i = psi or -psi.
     """
     gap, seen = _concentrability(instance)
     shown = _squares(instance.mu0, instance.mu1, instance.psi)

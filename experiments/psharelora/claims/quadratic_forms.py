@@ -83,7 +83,9 @@ def grad_f(system: Any, w: Any) -> rc.Sides:
     "Phi(x)) grad x, which the sigmoid gives.",
 )
 def grad_f_corrected(system: Any, w: Any) -> rc.Sides:
-    """The same with 1(o = 1) in the first term and 1(o = 0) in the second one."""
+    """grad f = mean of (Phi'(x)/Phi(x) 1(o = 1) - Phi'(-x)/Phi(-x) 1(o = 0)) times (I x
+    B_hat)'(grad r(tau0) - grad r(tau1)).
+    """
     return system.by_ratios(w, False)[0], system.gradient(w)
 
 
@@ -102,8 +104,9 @@ def grad_f_corrected(system: Any, w: Any) -> rc.Sides:
     printed_as="misprint",
 )
 def eq_B6(system: Any, w: Any) -> rc.Sides:
-    """grad^2 f with the same indicators: first-order ratios times the difference of Hessians,
-    (Phi''Phi - Phi'^2)/Phi^2 at +-x times the squared difference of gradients.
+    """grad^2 f = mean of (Phi'(x)/Phi(x) 1(o = 0) - Phi'(-x)/Phi(-x) 1(o = 1)) times the difference
+    of Hessians, plus ((Phi''Phi - Phi'^2)/Phi^2 (x) 1(o = 0) + (Phi''Phi - Phi'^2)/Phi^2 (-x) 1(o =
+    1)) times the squared difference of gradients.
     """
     return system.by_ratios(w, True)[1], system.hessian(w)
 
@@ -116,7 +119,10 @@ def eq_B6(system: Any, w: Any) -> rc.Sides:
     derivation="The derivative of psl.grad_f_corrected.",
 )
 def eq_B6_corrected(system: Any, w: Any) -> rc.Sides:
-    """The same with the indicators 1(o = 1) and 1(o = 0) exchanged."""
+    """grad^2 f = mean of (Phi'(x)/Phi(x) 1(o = 1) - Phi'(-x)/Phi(-x) 1(o = 0)) times the difference
+    of Hessians, plus ((Phi''Phi - Phi'^2)/Phi^2 (x) 1(o = 1) + (Phi''Phi - Phi'^2)/Phi^2 (-x) 1(o =
+    0)) times the squared difference of gradients.
+    """
     return system.by_ratios(w, False)[1], system.hessian(w)
 
 
@@ -168,7 +174,9 @@ def eq_B7(first: Any, second: Any, o: Any) -> rc.Sides:
     derivation="Taylor's theorem with Lagrange's remainder.",
 )
 def eq_B7_corrected(first: Any, second: Any, o: Any) -> rc.Sides:
-    """The same with d'grad^2 f(w) d / 2."""
+    """f(w_hat) = f(w_diamond) + grad f(w_diamond)'d + d'grad^2 f(w) d / 2 at some w between; hence
+    the remainder is between the extreme values of the last term.
+    """
     return at.eq_B7(first, second, o, 2)
 
 

@@ -252,7 +252,9 @@ def eq_B3(instance: Any) -> rc.Sides:
     derivation="(a + b)^2 <= 2 a^2 + 2 b^2 and |b| <= 2 L1 ||Theta* - Theta_diamond||.",
 )
 def eq_B3_corrected(instance: Any) -> rc.Sides:
-    """The same with 8 L1^2 in place of 4 L1."""
+    """|Delta r_hat - Delta r*|^2 <= 2 |Delta r_hat - Delta r_diamond|^2 + 8 L1^2 ||Theta* -
+    Theta_diamond||_F^2, L1 the Lipschitz constant of r.
+    """
     return at.eq_B3(
         instance.hat, instance.truth, instance.diamond, instance.psi, 8 * _L1(instance) ** 2
     )
@@ -299,5 +301,7 @@ def eq_B4(instance: Any) -> rc.Sides:
     "are two, and (a + b)^2 <= 2 a^2 + 2 b^2.",
 )
 def eq_B4_corrected(instance: Any) -> rc.Sides:
-    """The same with 2 min(L2 ||d||^2, 4 L1 ||d||)^2 in place of 16 L1 ||d||^2."""
+    """|Delta r_diamond - Delta r_hat|^2 <= 2 |(grad r_hat(tau0) - grad r_hat(tau1))' d|^2 + 2
+    min(L2 ||d||^2, 4 L1 ||d||)^2, d = theta_diamond - theta_hat.
+    """
     return _b4(instance, False)
