@@ -99,7 +99,7 @@ def finite(sizes: dict[str, tuple[int, int]]) -> rc.Space:
             ),
         },
         batched=True,
-        meaning={**MEANING, "members": "the class", "C": "C2"},
+        meaning={**MEANING, "members": "the class of M members", "C": "C2"},
         credible={"delta": (0.01, 0.5)},
     )
 
@@ -179,12 +179,14 @@ def lemma_1_corrected(data: Any, centres: Any, share: Any, delta: Any, C: Any) -
     expect="violated",
     note="The two logarithms cannot have one coefficient. A class of one r with P_r(1) = q near 1 "
     "and P*(1) = p: with chance p the outcome is 1, the bracket is log(p/q) + log(1/delta), and "
-    "for delta a little below p that is about 1 - q, below 4 (q - p)^2/C2 whatever C2 is. Nor does "
-    "it help to bound rewards, or to let C2 depend on the bound: of N_p comparisons q N_p end with "
-    "1 with chance e^(-N_p KL(q | p)) up to a power of N_p, and for a delta a little below that "
-    "the bracket is of order log N_p only, with more members just as with one. Markov's inequality "
-    "with the root of the likelihood ratio gives log(N_br/delta) twice. Harmless where the lemma "
-    "is used: the first sum is bounded by a number that is not negative there, and C2 doubles.",
+    "for delta a little below p that is about 1 - q, below 4 (q - p)^2/C2 whatever C2 is: p = 1/2, "
+    "q = 0.99 and delta = 0.49 have 0.96 against 0.0303 C2, so that C2 has to be above 31, and q "
+    "nearer to 1 asks for more. Nor does it help to bound rewards, or to let C2 depend on the "
+    "bound: of N_p comparisons q N_p end with 1 with chance e^(-N_p KL(q | p)) up to a power of "
+    "N_p, and for a delta a little below that the bracket is of order log N_p only, with more "
+    "members just as with one. Markov's inequality with the root of the likelihood ratio gives "
+    "log(N_br/delta) twice. Harmless where the lemma is used: the first sum is bounded by a number "
+    "that is not negative there, and C2 doubles.",
     corrected="lemma_3_corrected",
     family=[
         {
@@ -228,7 +230,9 @@ LEMMA_2 = replace(
     lemma_3,
     id="psl.lemma_2",
     source="P-ShareLoRA, Lemma 2",
-    text="Lemma 3 for N = 1 and M comparisons.",
+    text="With chance at least 1 - delta, E||P_r - P*||_1^2 <= (C2/n) (sum_j log(P*/P_r) + "
+    "log(N_br(1/n)/delta)) for all r of the class, from the n comparisons of one user (the paper's "
+    "M).",
     space=finite({"N": (1, 1), "n": (1, 3)}),
     corrected="psl.lemma_2_corrected",
 )
@@ -236,7 +240,9 @@ LEMMA_2_CORRECTED = replace(
     lemma_3_corrected,
     id="psl.lemma_2_corrected",
     source="P-ShareLoRA, Lemma 2, corrected, with its constant, for a finite class",
-    text="E||P_r - P*||_1^2 <= (4/M) (sum_j log(P*/P_r) + 2 log(members/delta)).",
+    text="With chance at least 1 - delta, E||P_r - P*||_1^2 <= (4/n) (sum_j log(P*/P_r) + 2 "
+    "log(M/delta)) for all r of a class of M members, from the n comparisons of one user (the "
+    "paper's M).",
     space=LEMMA_2.space,
 )
 
