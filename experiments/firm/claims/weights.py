@@ -275,7 +275,7 @@ def rem2(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
 
 @PAPER.identity(
     "fedcmoo",
-    ref="Section 4.2, comparison with a server-side lambda",
+    ref="Section 5 (RQ1) and Remark 4, comparison with a server-side lambda",
     tex=r"\frac1C\sum_c\sum_j\lambda^jg^{j,c}=\sum_j\lambda^j\bar g^j",
     on=clients({"common": rc.simplex("M")}),
 )
