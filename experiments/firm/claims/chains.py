@@ -333,7 +333,10 @@ def eq49_LJ(chains: Any, there: Any, x: Any, gap: Any, c: Any) -> rc.Sides:
     printed_as="ours",
     tex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi+(1-\rho)^{-1}",
     on=TWO_POLICIES,
-    note="The fault of the constant does not show on so few states.",
+    note="The fault of the constant does not show on so few states. It follows from "
+    "firm.eq49_LJ_corrected for gamma <= 3/4, as gamma L_psi/(1 - gamma rho) is then at most 3 "
+    "L_psi = 2 C_pi C_psi + L_psi, and for two states, whose two rho are equal, if C_psi <= 16, as "
+    "it is at most L_psi/(1 - rho) <= 4 C_psi/(1 - rho). Elsewhere it was searched only.",
 )
 def eq49_LJ_one_hot(chains: Any, there: Any, r_max: Any) -> rc.Sides:
     """The printed constant L_J, as in firm.eq49_LJ, for policies with one parameter per state and
