@@ -66,12 +66,13 @@ def _without_T(predicted: dict[str, float]) -> dict[str, float]:
 
 @PAPER.rate(
     "cor4_5",
-    ref="Corollary 4.5",
+    ref="Corollary 4.5, of any f_i(B, A), as the proof of Theorem 4.4 reads it",
     tex=r"O\Big(\frac{(\mathcal F_0+\sigma_g^2+\sigma_s^2+\sigma_h^2)\sqrt{\tilde L}}"
     r"{\sqrt{TNH}}\Big)",
     expect="violated",
-    note="As T^(-1/2) and N^(-1/2), but with H the error grows like H^(1/2): gamma L H sigma_s^2/N "
-    "(fslora.thm4_4). gamma has the unit of 1/sqrt(L): F_0/sigma^2 is missing in it. "
+    note="Read of any f_i(B, A), as fslora.thm4_4; the runs are those of its instances. As "
+    "T^(-1/2) and N^(-1/2), but with H the error grows like H^(1/2): gamma L H sigma_s^2/N. "
+    "gamma has the unit of 1/sqrt(L): F_0/sigma^2 is missing in it. "
     "With the corrected gamma there is no power of H: fslora.cor4_5_held.",
     corrected="cor4_5_corrected",
     main=True,
@@ -146,8 +147,10 @@ def cor4_5_corrected(s: at.Run) -> rc.Sides:
     "there, from T of the order N^3 H^3 on under the condition of Theorem 4.4: for errors below "
     "1/(N H)^2 times mean r^2/k^2. The rate that is true: fslora.speedup_held.",
     corrected="cor4_5_corrected",
-    reading="With the step size that has the least error. The discussion names none; what is "
-    "missing with this one is missing with all others.",
+    reading="Of any f_i(B, A) that meet Assumptions 4.1 to 4.3 for all X = [B; A], as the proof of "
+    "Theorem 4.4 reads it, though by (1) they are functions of BA, of which only affine ones meet "
+    "Assumption 4.1; and with the step size that has the least error. The discussion names none; "
+    "what is missing with this one is missing with all others.",
     main=True,
     uses=["cor4_5"],
 )

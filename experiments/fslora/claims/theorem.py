@@ -205,14 +205,18 @@ _WITNESS = {
 
 @PAPER.upper(
     "thm4_4",
-    ref="Theorem 4.4",
+    ref="Theorem 4.4, of any f_i(B, A), as its proof reads it",
     tex=r"\frac1T\sum_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\le\frac{4(f^{\mathcal S}(X^0)-"
     r"f^*)}{\gamma TH}+\frac{6\gamma\bar L}N(\sigma_g^2+\sigma_s^2)+\frac{12\gamma\tilde L}N"
     r"(\sigma_g^2+\sigma_s^2+3\sigma_h^2)",
     on=runs(at.printed_step),
     expect="violated",
-    note="Read as its proof reads it, of any f_i(B, A) and f~_i(X; S) = f_i(BS, A); for losses of "
-    "BA see fslora.thm4_4_lora. (13) has lost a factor H in sigma_s^2. Devices alike, f = l a^2/2 "
+    note="Read as its proof reads it: Assumption 4.1 and Appendix D.3 speak of f_i(X) on the whole "
+    "space of X = [B; A] and of f~_i(X; S) = f_i(BS, A), so that any f_i(B, A) is meant. By (1) "
+    "f_i(B, A) = E l(W0 + BA), and of these only affine functions of BA meet Assumption 4.1 for "
+    "all X (fslora.a41_any); then nothing is left to refute. The instances here are no functions "
+    "of BA, and a moves where its component is not selected, unlike in (4); LoRA's own form has "
+    "fslora.thm4_4_lora. (13) has lost a factor H in sigma_s^2. Devices alike, f = l a^2/2 "
     "+ u tau(a) psi(b), b a sketched entry, tau(a) = a up to |a| = w and constant from 2 w on, "
     "psi from 0 at 0 to 1 where b is, slowly: the Hessian is at most l + 3|u|/(2 w) everywhere "
     "(fslora.coupling_smooth), below L for l < L and a large w, and sigma_s^2 is u^2 (rho - "
@@ -337,13 +341,14 @@ def thm4_4_floor(s: at.Run) -> rc.Sides:
 
 @PAPER.upper(
     "thm4_4_step",
-    ref="Theorem 4.4 where k_i = r and gradients are exact",
+    ref="Theorem 4.4, of any f_i(B, A), where k_i = r and gradients are exact",
     tex=r"\frac1T\sum_t\|\nabla f(X^t)\|^2\le\frac{4(f(X^0)-f^*)}{\gamma TH},\quad"
     r"\gamma\le\frac1{6L\sqrt{(c_h+1)H}}\wedge\frac1{NH^2L}",
     on=opposed(at.printed_step),
     expect="violated",
-    note="The printed root has H for H^2, and the theorem fails with it, sketches or not. f_1' = L "
-    "x, f_2' = -(1 - 2e) L x, f' = e L x: c_h = (1/e - 1)^2 for all x. A round multiplies x by "
+    note="Read of any f_i(B, A), as fslora.thm4_4; x is one coordinate of X, and f_i no function "
+    "of BA. The printed root has H for H^2, and the theorem fails with it, sketches or not. f_1' = "
+    "L x, f_2' = -(1 - 2e) L x, f' = e L x: c_h = (1/e - 1)^2 for all x. A round multiplies x by "
     "about 1 - e g + (1 - 1/H) g^2/2, g = gamma L H = e sqrt(H)/6, allowed for e <= 3 H^(-3/2): "
     "the local drift takes (1 - 1/H) sqrt(H)/12 of the progress. For small e the bound is too "
     "small in long runs from H = 83 on, and from H = 146 on X^t grows without bound. With gamma <= "
