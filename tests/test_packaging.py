@@ -57,7 +57,9 @@ def test_wheel_holds_the_packages_and_nothing_else(wheel: dict[str, str]) -> Non
     assert {name for name in wheel if name.endswith(".py")} == {
         path.relative_to(ROOT).as_posix() for path in on_disk
     }
-    assert {name for name in wheel if name.endswith(".j2")} == {"ratecheck/_report/page.html.j2"}
+    assert {name for name in wheel if name.endswith(".j2")} == {
+        f"ratecheck/_report/page.{kind}.j2" for kind in ("html", "css", "js")
+    }
     assert {name.split("/")[0] for name in wheel if "/" in name} == {*PACKAGES, "licenses"}
     assert {name for name in wheel if name.endswith("py.typed")} == {
         f"{name}/py.typed" for name in PACKAGES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ import pytest
 from linsys import InputError
 from ratecheck._discover import user_file
 
-#: Seconds; the limit is asked for in CPU time, and a machine may be busy.
-LIMIT, SOON = 0.5, 60.0
+#: Seconds of CPU time, or of waiting.
+LIMIT = 0.5
 
 
 @pytest.mark.parametrize(
@@ -30,13 +29,11 @@ def test_an_endless_import_is_a_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "inside_of_it.py").write_text("x = 0\nwhile True: x += 1\n")
     path = tmp_path / "endless.py"
     path.write_text(text)
-    begun = time.monotonic()
     with (
         user_file.importing_within(LIMIT),
         pytest.raises(InputError, match="claims file must import without error; found TimeLimit"),
     ):
         user_file.load(path, "claims file")
-    assert time.monotonic() - begun < SOON
     path.write_text("x = 1\n")  # mended, it is read
     assert user_file.load(path, "claims file").x == 1
 

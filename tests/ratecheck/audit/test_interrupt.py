@@ -200,6 +200,7 @@ def test_ctrl_c_before_the_command_listens_is_a_line(
     def interrupted() -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # which the command sets, and the test takes back
     monkeypatch.setattr("ratecheck._commands.app.main", interrupted)
     with pytest.raises(SystemExit) as ended:
         cli.main()
