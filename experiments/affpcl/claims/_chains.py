@@ -45,7 +45,7 @@ def independent(phi: Any, floor: Any, *, unit: bool) -> Any:
 
 
 def of_one_type(fields: rc.Fields) -> rc.Fields:
-    """The same values; floats and ints that clipping left among precise numbers become precise."""
+    """All numbers of an instance are of one precision, with the values that they have."""
     one = precise(1.0)[()] if any(map(is_precise, fields.values())) else 1.0
     return {name: values * one for name, values in fields.items()}
 

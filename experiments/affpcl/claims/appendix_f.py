@@ -272,15 +272,13 @@ def corF2_sharper(stack: FiniteStack) -> rc.Sides:
     "that the printed line holds.",
 )
 def corF3_lyap(stack: FiniteStack) -> rc.Sides:
-    """With (22-2) and x_*^c in G_x, L = ||Delta x^c||^2 + 16 ||Delta theta^c||^2 / (lambda^c)^2 has
-    E L_{t+1} <= (1 - alpha) L_t + alpha^2 (2 sigma^2 / ((lambda^c)^2 n) + 64 sigma^2 / ((lambda^c
-    lambda^b)^2 n)), which is at most 66 alpha^2 sigma^2 / ((lambda^b lambda^c)^2 n) beside (1 -
-    alpha) L_t. Both sides less (1 - alpha) L_t, over alpha.
+    """With (22-2), x_*^c in G_x and alpha^c lambda^c = alpha^b lambda^b = alpha, where alpha^c <=
+    lambda^c / (8 G_A^2) and alpha^b <= lambda^b / 4: L = ||Delta x^c||^2 + 16 ||Delta theta^c||^2 /
+    (lambda^c)^2 has E L_{t+1} <= (1 - alpha) L_t + alpha^2 (2 sigma^2 / ((lambda^c)^2 n) + 64
+    sigma^2 / ((lambda^c lambda^b)^2 n)), whose last term is at most 66 alpha^2 sigma^2 / ((lambda^b
+    lambda^c)^2 n). What is compared is E L_{t+1} - (1 - alpha) L_t over alpha.
 
-    E L_{t+1} <= (1 - alpha) L_t + alpha^2 (2 sigma^2 / ((lambda^c)^2 n)
-    + 64 sigma^2 / ((lambda^c lambda^b)^2 n)), shape (B,). The second bound, with
-    66 sigma^2 / ((lambda^b lambda^c)^2 n), is larger because lambda^b <= 1. Both sides are less
-    (1 - alpha) L_t, and over alpha.
+    Shape (B,). The bound by 66 is the larger one because lambda^b <= 1.
     """
     return _lyapunov(stack, 2, 64)
 
@@ -296,9 +294,10 @@ def corF3_lyap(stack: FiniteStack) -> rc.Sides:
     sharpens="corF3_lyap",
 )
 def corF3_lyap_sharper(stack: FiniteStack) -> rc.Sides:
-    """With (22-2) and x_*^c in G_x, L = ||Delta x^c||^2 + 16 ||Delta theta^c||^2 / (lambda^c)^2 has
-    E L_{t+1} <= (1 - alpha) L_t + alpha^2 (4 sigma^2 / ((lambda^c)^2 n) + 32 sigma^2 / ((lambda^c
-    lambda^b)^2 n)), which is at most 36 alpha^2 sigma^2 / ((lambda^b lambda^c)^2 n) beside (1 -
-    alpha) L_t. Both sides less (1 - alpha) L_t, over alpha.
+    """With (22-2), x_*^c in G_x and alpha^c lambda^c = alpha^b lambda^b = alpha, where alpha^c <=
+    lambda^c / (8 G_A^2) and alpha^b <= lambda^b / 4: L = ||Delta x^c||^2 + 16 ||Delta theta^c||^2 /
+    (lambda^c)^2 has E L_{t+1} <= (1 - alpha) L_t + alpha^2 (4 sigma^2 / ((lambda^c)^2 n) + 32
+    sigma^2 / ((lambda^c lambda^b)^2 n)), whose last term is at most 36 alpha^2 sigma^2 / ((lambda^b
+    lambda^c)^2 n). What is compared is E L_{t+1} - (1 - alpha) L_t over alpha.
     """
     return _lyapunov(stack, 4, 32)
