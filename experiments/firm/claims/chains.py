@@ -184,8 +184,8 @@ def eq10_start(instance: Any) -> rc.Sides:
     "times the diameter 2 R of the values of E[Z | s]; average over l < B.",
 )
 def eq10_corrected(instance: Any) -> rc.Sides:
-    """||E g - Delta(theta, w)|| <= 2 R (1 - rho^B) / (B (1 - rho)) for s_0 of any law, R that of
-    Lemma 7, kappa = 1.
+    """||E g - Delta(theta, w)|| <= 2 R (1 - rho^B) / (B (1 - rho)) for batches of B = 1, ..., 4
+    consecutive transitions and s_0 of any law, R that of Lemma 7, kappa = 1.
     """
     return at.eq10_corrected(
         instance.chains, instance.r_max, inside(instance), instance.lam, instance.chains.start

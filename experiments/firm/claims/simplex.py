@@ -61,8 +61,8 @@ def def3(A: Numbers, lam: Numbers) -> rc.Sides:
     "wherever lambda_j > 0. So max over unit vectors of min_j <g_j, v> is ||A lambda*||.",
 )
 def def3_dual(A: Numbers) -> rc.Sides:
-    """min_j <g_j, A lambda*> = ||A lambda*||^2: unless the policy is stationary, one direction
-    raises every objective.
+    """min_j <g_j, A lambda*> = ||A lambda*||^2 for the lambda* of beta = 0: unless the policy is
+    stationary, one direction raises every objective.
     """
     direction = apply(A, minimiser(gram(A)))
     return apply(transpose(A), direction).min(axis=-1), squared(direction)
