@@ -29,7 +29,7 @@ import numpy as np
 
 from linsys.linalg import precision
 from ratecheck._claims.certificates import certify
-from ratecheck._claims.claim import Claim, Entry, RateClaim, Regime, StatisticalClaim
+from ratecheck._claims.claim import Claim, Entry, RateClaim, Regime, Relation, StatisticalClaim
 from ratecheck._claims.eased import eased
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.samples import Batch, generator
@@ -46,6 +46,8 @@ TENTH, TWENTIETH, THOUSANDTH, QUARTER = 0.1, 0.05, 1e-3, 0.25
 #: A search may end where it comes so near to a bound that is attained, or, of another one, to the
 #: tightest instance known.
 ATTAINED, NEAR = 1e-3, 0.05
+#: Sides that differ by less are not apart; a power of two, which every precision holds.
+_AMOUNT = 2.0**-30
 #: Digits with which drawn instances are measured again, and how far float64 may be from them:
 #: relative to a side, and, of what cancels, to the squared size of the instance.
 DIGITS, RELATIVE, CANCELLED = 30, 1e-9, 1e-11
@@ -267,13 +269,25 @@ def _check_refusal(claim: Claim, verdict: Verdict, options: Options) -> None:
     if claim.relation == "==":
         wrong = tightened(claim, by=THOUSANDTH)
     elif verdict.ratio is None:  # a bound of zero: there is nothing to take away from it
-        wrong = replace(claim, relation="<=" if claim.relation == ">=" else ">=", trivial=None)
+        wrong = _opposite(claim)
     else:
         wrong = tightened(claim, verdict.ratio)
-        if verdict.best is not None and certify(wrong, _arrays(verdict.best)).violated:
-            return
+    if verdict.best is not None and certify(wrong, _arrays(verdict.best)).violated:
+        return
     refused = _search(wrong, options.effort, options.seed).violation is not None
     assert refused, f"{claim.id}: a statement that is a little too strong is not refused"
+
+
+def _opposite(claim: Claim) -> Claim:
+    """The other relation, up to an amount far above the rounding of sides that are equal."""
+    relation: Relation = "<=" if claim.relation == ">=" else ">="
+    amount = _AMOUNT if relation == ">=" else -_AMOUNT
+
+    def measure(instance: Any) -> tuple[Any, Any]:
+        measured, bound = claim.measure(instance)
+        return measured + amount, bound
+
+    return replace(claim, measure=measure, relation=relation, trivial=None)
 
 
 def _arrays(instance: Mapping[str, Any]) -> Fields:
