@@ -85,7 +85,7 @@ def test_the_recipe_is_a_complete_claim(tmp_path: Path) -> None:
     assert (claim["id"], claim["verdict"], claim["ratio"]) == ("paper.density_ratio", "holds", 1.0)
 
     # Half the bound, the same instances: the audit has to find one.
-    file.write_text(code.replace("return stack.rho, stack.n", "return stack.rho, stack.n / 2"))
+    file.write_text(code.replace("len(mu) * mu", "len(mu) / 2 * mu"))
     done = run(file, tmp_path / "results", "audit")
     assert done.returncode == 1, done.stderr
     (claim,) = json.loads(done.stdout)
