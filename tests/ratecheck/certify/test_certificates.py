@@ -209,7 +209,7 @@ def test_a_checker_that_compares_nothing_is_seen(monkeypatch: pytest.MonkeyPatch
     """The refusals come from the comparison with what is computed anew."""
     monkeypatch.setattr(check, "_compare", lambda *_: None)
     name, change, _ = FALSE["a moved enclosure"]
-    verify(changed(name, change))
+    assert verify(changed(name, change)).startswith("violated")
 
 
 def test_ends_are_rounded_outward(monkeypatch: pytest.MonkeyPatch) -> None:
