@@ -6,6 +6,7 @@ import os
 import sys
 
 from ratecheck._packages import foreign_package
+from ratecheck._processes import interrupts
 
 
 def main() -> None:
@@ -17,10 +18,11 @@ def main() -> None:
     if problem is not None:
         print(f"ratecheck: {problem}", file=sys.stderr)
         sys.exit(2)
+    interrupts.end_by_signal_at_exit()
     try:
         from ratecheck._commands.app import main as command
 
         command()
     except KeyboardInterrupt:  # before the command has begun to listen
         print("ratecheck: interrupted; the same command resumes", file=sys.stderr)
-        sys.exit(130)
+        interrupts.leave()

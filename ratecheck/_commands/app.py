@@ -2,9 +2,9 @@
 
 Answers go to stdout, everything else to stderr. Exit code 0; 1 when a check fails (one that the
 measurement does not decide is no failure); 2 when the arguments or the input are wrong or the
-answer cannot be written; 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP; 141 when the
-reader of the answer is gone. Numerical libraries are imported by the commands that need them, so
-that help comes at once.
+answer cannot be written; 141 when the reader of the answer is gone. Ctrl-C, SIGTERM and SIGHUP end
+it as signals do, once it has cleaned up: shells say 130, 143 and 129. Numerical libraries are
+imported by the commands that need them, so that help comes at once.
 """
 
 from __future__ import annotations
@@ -556,8 +556,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if message:
             _warn(message)
     if code == 130:
-        exec("")  # Python ends by the signal where its last exec of a text was interrupted
-        code = interrupts.exit_code()
+        interrupts.leave()
     sys.exit(code)
 
 

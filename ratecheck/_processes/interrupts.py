@@ -3,15 +3,23 @@
 Python drops an exception that a signal raises while the interpreter itself calls back, for example
 when the lock of an import is released. A computation that polls asks :func:`check`, and is
 interrupted all the same.
+
+Once it has cleaned up, an interrupted command ends by the signal itself (:func:`leave`), as shells,
+supervisors and ``make`` expect: a script is to stop when its command was ended by Ctrl-C, and a
+service that SIGTERM ended has not failed. An exit code tells them neither.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import NoReturn
 
 #: Called at the start and after each piece of work: how many are done, with parts of those that are
 #: computed just now where that is known, and how many there are.
@@ -31,6 +39,8 @@ _ASKING = {
 _ctrl_c_pressed = threading.Event()
 #: The last signal that asked to end.
 _received: list[int] = [signal.SIGINT]
+#: The signal that this process is to end by.
+_ends_by: list[int] = []
 
 
 class Interrupted(Exception):
@@ -78,9 +88,30 @@ def held_back() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def exit_code() -> int:
-    """The exit code after an interruption, as shells have it: 130 after Ctrl-C."""
-    return 128 + _received[-1]
+def end_by_signal_at_exit() -> None:
+    """From now on :func:`leave` ends this process by the signal that interrupted it.
+
+    To be called at the start of a program: what asks Python later to be called at the exit, such as
+    the removal of temporary folders, is called before.
+    """
+    if os.name == "posix":
+        atexit.register(_end_by_signal)
+
+
+def leave() -> NoReturn:
+    """Leave the program after an interruption, with the exit code of shells: 130 after Ctrl-C.
+
+    Raises:
+        SystemExit: always.
+    """
+    _ends_by[:] = _received[-1:]
+    sys.exit(128 + _received[-1])
+
+
+def _end_by_signal() -> None:
+    for number in _ends_by:
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
 
 
 def check() -> None:

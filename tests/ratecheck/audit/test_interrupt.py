@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from ratecheck import cli
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._processes import interrupts
 from ratecheck._verdicts import trace
@@ -115,7 +114,7 @@ def test_ctrl_c_is_told_in_one_line_and_leaves_nobody_behind(group: Group, momen
             os.killpg(first.pid, signal.SIGKILL)
     assert printed == ""
     assert re.fullmatch(ONE_LINE, said), said
-    assert first.returncode == 130
+    assert first.returncode == -signal.SIGINT
     # what was compiled, or half of it, must do no harm; elsewhere there is nothing to learn from it
     second = group.start(cached=moment != "a worker compiles")
     printed, said = second.communicate(timeout=STUCK)
@@ -138,8 +137,8 @@ def marked(mark: str) -> list[Path]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes of Linux")
-@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129)])
-def test_a_signal_to_end_leaves_nothing_behind(group: Group, name: str, code: int) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_to_end_leaves_nothing_behind(group: Group, name: str) -> None:
     process = group.start(cached=True)
     try:
         until = time.monotonic() + STUCK
@@ -153,7 +152,7 @@ def test_a_signal_to_end_leaves_nothing_behind(group: Group, name: str, code: in
             os.killpg(process.pid, signal.SIGKILL)
     assert printed == ""
     assert re.fullmatch(ONE_LINE, said), said
-    assert process.returncode == code
+    assert process.returncode == -getattr(signal, name)
     assert list(group.scratch.iterdir()) == []
 
 
@@ -194,18 +193,45 @@ if multiprocessing.parent_process() is not None:
     assert left == []
 
 
-def test_ctrl_c_before_the_command_listens_is_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupted() -> None:
-        raise KeyboardInterrupt
+#: The command, interrupted where it is told to be.
+STRUCK = """
+import os, signal, sys, tempfile
+from ratecheck import cli
+from ratecheck._commands import app
+folders = []
+def struck(*arguments):
+    folders.append(tempfile.TemporaryDirectory(dir=".", prefix="left-"))
+    exec("signal.raise_signal(getattr(signal, sys.argv[1]))")
+setattr(app, sys.argv[2], struck)
+if sys.argv[3:]:
+    cli.interrupts.end_by_signal_at_exit = lambda: None
+cli.main()
+"""
 
-    monkeypatch.setenv("PYTHONSAFEPATH", "1")  # which the command sets, and the test takes back
-    monkeypatch.setattr("ratecheck._commands.app.main", interrupted)
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 130
-    assert capsys.readouterr().err == "ratecheck: interrupted; the same command resumes\n"
+
+@pytest.mark.parametrize(
+    ("name", "where"), [("SIGINT", "main"), ("SIGINT", "_outcome"), ("SIGTERM", "_outcome")]
+)
+def test_an_interrupted_command_ends_by_the_signal_once_it_has_cleaned_up(
+    name: str, where: str, tmp_path: Path
+) -> None:
+    """Also before it listens, and where the signal came during the exec of a text."""
+
+    def ended(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", STRUCK, name, where, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = ended()
+    assert done.returncode == -getattr(signal, name)
+    assert done.stderr == "ratecheck: interrupted; the same command resumes\n"
+    assert list(tmp_path.iterdir()) == []
+    assert ended("without").returncode == 128 + getattr(signal, name)
 
 
 def test_signals_that_are_held_back_come_when_the_block_is_over() -> None:
@@ -257,30 +283,3 @@ def test_ctrl_c_is_remembered_only_while_it_is_heard() -> None:
         swallow()
         with pytest.raises(KeyboardInterrupt):
             interrupts.check()
-
-
-def test_the_code_is_130_also_where_the_exec_of_a_text_was_interrupted(tmp_path: Path) -> None:
-    """Python would end itself by the signal then, whatever code it was to leave with."""
-    program = """
-import sys
-from ratecheck._commands import app as _commands
-def struck(arguments):
-    exec("raise KeyboardInterrupt")
-_commands._outcome = struck
-if sys.argv[1:] == ["mutant"]:
-    _commands.exec = lambda text: None
-_commands.main([])
-"""
-    (tmp_path / "struck.py").write_text(program)
-
-    def code(*arguments: str) -> int:
-        return subprocess.run(
-            [sys.executable, "-m", "struck", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])},
-            stderr=subprocess.DEVNULL,
-            check=False,
-        ).returncode
-
-    assert code() == 130
-    assert code("mutant") == -signal.SIGINT
