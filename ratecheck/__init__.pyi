@@ -45,13 +45,17 @@ from ._experiment.model import (
     Context as Context,
     Experiment as Experiment,
     Grid as Grid,
-    Panel as Panel,
     Series as Series,
+)
+from ._experiment.panels import (
+    Guide as Guide,
+    Layout as Layout,
+    Look as Look,
+    Panel as Panel,
 )
 from ._experiment.parameters import param as param
 from ._experiment.plots import (
     LOOKS as LOOKS,
-    Look as Look,
     curve as curve,
     curves as curves,
     draw_panels as draw_panels,

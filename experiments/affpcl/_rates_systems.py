@@ -12,10 +12,9 @@ the smallest of lambda^i, lambda^b and lambda^c, so that the start is forgotten 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,10 +25,6 @@ from linsys.algorithms import AffPCL, FedAvg, Independent
 from linsys.heterogeneity import G_b, delta_env, delta_obj, lambda_b, lambda_min
 from linsys.moments import ExactTrajectory, exact_moments
 from linsys.validate import check_number
-from ratecheck import curve
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Values = NDArray[np.float64]
 
@@ -279,13 +274,6 @@ class HorizonConfig(RateConfig):
         check_number("fit_from", self.fit_from, low=self.times[0], high=self.times[-2])
 
 
-def name_quantity(ax: Axes, panel: str) -> None:
-    """Put the quantity of a panel "(a) quantity" on its axis and leave the letter as its title."""
-    letter, _, quantity = panel.partition(" ")
-    ax.set_title(letter)
-    ax.set_ylabel(quantity)
-
-
 def furthest(predicted: float, x: ArrayLike, curves: Iterable[ArrayLike]) -> rc.Slope:
     """The exact slope furthest from the prediction among curves over the same x, one each."""
     slopes = [rc.exact_slope(x, curve) for curve in curves]
@@ -295,35 +283,3 @@ def furthest(predicted: float, x: ArrayLike, curves: Iterable[ArrayLike]) -> rc.
 def slowest(x: ArrayLike, curves: Iterable[ArrayLike]) -> rc.Slope:
     """The exact slope of the curve that falls least: the one that an upper bound has to hold."""
     return max((rc.exact_slope(x, curve) for curve in curves), key=lambda slope: slope.value)
-
-
-def hollow(colour: str, marker: str, size: float) -> dict[str, Any]:
-    """Open markers without a line, for a curve that lies on another one."""
-    return {
-        "color": colour,
-        "marker": marker,
-        "linestyle": "none",
-        "markerfacecolor": "none",
-        "markersize": size,
-        "markeredgewidth": 0.8,
-    }
-
-
-def lines(
-    axes: Mapping[str, Axes], series: Sequence[rc.Series], styles: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Draw every curve in its panel with a marker at each point, in the style of its name."""
-    names = [name for name in dict.fromkeys(s.name for s in series) if name not in styles]
-    for one in series:
-        position = names.index(one.name) if one.name in names else 0
-        options = {"markevery": 1, **styles.get(one.name, {})}
-        curve(axes[one.panel], one, position=position, **options)
-
-
-def rising(ax: Axes, slope: float, x: tuple[float, float], y_start: float) -> None:
-    """A guide of positive slope, its text after its end where the line does not cross it."""
-    rc.guide(ax, slope, x, y_start, label="")
-    end = (x[1], y_start * (x[1] / x[0]) ** slope)
-    ax.annotate(
-        f"slope {slope:g}", end, xytext=(3, -2), textcoords="offset points", fontsize=8, va="center"
-    )

@@ -2,7 +2,7 @@
 
 One file holds one figure or one rate. ``blocks`` cuts the work into pieces that are stored one by
 one, ``compute`` does one piece, ``analyse`` turns the whole stored table into curves and checks.
-What the axes of the picture show is said in ``panels``, or drawn by ``draw``::
+``panels`` says what the axes of the picture show; where that is not enough, ``draw`` makes it::
 
     @dataclass(frozen=True, kw_only=True)
     class DecayConfig(Config):
@@ -55,8 +55,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linsys import InputError
-from linsys.validate import check_choice
 from ratecheck._experiment import seeds
+from ratecheck._experiment.panels import Layout, Panel
 from ratecheck._experiment.parameters import check_parameters, param
 from ratecheck._experiment.table import Table
 
@@ -241,28 +241,6 @@ class Analysis:
 
 
 @dataclass(frozen=True)
-class Panel:
-    """The axes of one panel.
-
-    Attributes:
-        x: label of the horizontal axis, with its unit.
-        y: label of the vertical axis; the panel's name without it.
-        log: which axes are logarithmic: "x", "y", "xy" or "".
-        slope: of a dotted guide below the curves of log-log axes; None: no guide.
-    """
-
-    x: str = ""
-    y: str = ""
-    log: Literal["", "x", "y", "xy"] = ""
-    slope: float | None = None
-
-    def __post_init__(self) -> None:
-        check_choice("log", self.log, ("", "x", "y", "xy"))
-        if self.slope is not None and self.log != "xy":
-            raise InputError(f'`slope` must come with log="xy"; found log={self.log!r}')
-
-
-@dataclass(frozen=True)
 class Grid:
     """Blocks for all combinations of some values, the last of them varying fastest.
 
@@ -291,6 +269,8 @@ class Grid:
 
 
 C = TypeVar("C", bound=Config)
+#: One description for all panels, or one for each of them by name.
+Panels = Panel | Mapping[str, Panel]
 
 
 @dataclass(frozen=True)
@@ -298,8 +278,10 @@ class Experiment(Generic[C]):
     """One figure or rate of one paper; see the module's text for a complete example.
 
     ``id`` is "paper/name" and equals the module: ``experiments/affpcl/figures/fig1.py`` holds
-    "affpcl/fig1". Without ``draw`` the figure is :func:`ratecheck.draw_panels` of the curves, in
-    ``panels`` by name. ``variable`` is what a rate is measured against ("t", "n", "delta").
+    "affpcl/fig1". Without ``draw`` the figure is :func:`ratecheck.draw_panels` of the curves: in
+    ``panels``, one description for all panels or one for each by name, and in ``layout``; either
+    may be a function of the configuration. ``variable`` is what a rate is measured against ("t",
+    "n", "delta").
 
     ``blocks`` is a function or a :class:`Grid`. ``parallel`` says who uses the threads: "threads"
     gives them all to ``compute``, block after block; "blocks" computes several blocks at once in
@@ -315,7 +297,8 @@ class Experiment(Generic[C]):
     compute: Callable[[C, Block, Context], Columns]
     analyse: Callable[[C, Table], Analysis]
     draw: Callable[[C, Analysis], Figure] | None = None
-    panels: Mapping[str, Panel] = field(default_factory=dict)
+    panels: Panels | Callable[[C], Panels] = field(default_factory=dict)
+    layout: Layout | Callable[[C], Layout] = field(default_factory=Layout)
     variable: str = ""
     parallel: Literal["threads", "blocks"] = "threads"
 

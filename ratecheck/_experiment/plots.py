@@ -6,29 +6,20 @@ without pyplot (no global state, no display) and saved byte for byte the same fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from linsys import InputError
-from ratecheck._experiment.model import Analysis, Config, Experiment, Panel, Series
+from ratecheck._experiment.model import Analysis, Config, Experiment, Panels, Series
+from ratecheck._experiment.panels import Guide, Layout, Look, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True)
-class Look:
-    """How one method is drawn."""
-
-    colour: str
-    marker: str
-    line: str = "-"
 
 
 _BLACK, _ORANGE, _SKY, _GREEN, _YELLOW, _BLUE, _RED, _PINK = (
@@ -75,6 +66,8 @@ _STYLE: dict[str, Any] = {
     "svg.hashsalt": "ratecheck",
     "svg.fonttype": "path",
 }
+#: A guide keeps its distance from flat curves as if they were so high: half a decade.
+_LEAST_HEIGHT = 0.5 * np.log(10.0)
 
 
 @contextmanager
@@ -123,14 +116,20 @@ def panels(
 
 def curve(ax: Axes, series: Series, *, position: int = 0, markers: int = 8, **line: Any) -> None:
     """One line with its band, in the method's look, with about ``markers`` markers along it."""
-    shape = look(series.name, position)
-    every = max(1, -(-np.size(series.x) // markers))
+    draw_curve(ax, series, look(series.name, position), markers, **line)
+
+
+def draw_curve(ax: Axes, series: Series, shape: Look, markers: int, **line: Any) -> None:
+    """One line with its band, in this look."""
     options: dict[str, Any] = {
         "color": shape.colour,
         "marker": shape.marker or None,
         "linestyle": shape.line,
-        "markevery": every,
+        "linewidth": shape.width,
+        "markersize": shape.size,
+        "markevery": max(1, -(-np.size(series.x) // markers)),
         "label": series.name,
+        **({"markerfacecolor": "none", "markeredgewidth": 0.8} if shape.hollow else {}),
         **line,
     }
     ax.plot(np.asarray(series.x), np.asarray(series.y), **options)
@@ -157,9 +156,19 @@ def loglog(ax: Axes) -> None:
 
 
 def guide(
-    ax: Axes, slope: float, x: Sequence[float], y_start: float, label: str | None = None
+    ax: Axes,
+    slope: float,
+    x: Sequence[float],
+    y_start: float,
+    label: str = "slope {}",
+    *,
+    above: bool = False,
 ) -> None:
-    """A dotted, labelled guide of this slope on log-log axes, from (x[0], y_start) to x[1]."""
+    """A dotted line of this slope on log-log axes, from (x[0], y_start) to x[1].
+
+    Its ``label``, in which "{}" becomes the exponent, is below it, or ``above``: on the other side
+    than the curves that it is compared with.
+    """
     shape = LOOKS["theory"]
     y_end = y_start * (x[1] / x[0]) ** slope
     ax.plot(
@@ -170,25 +179,49 @@ def guide(
         linewidth=1.0,
         label="_guide",
     )
-    text = f"slope {slope:g}" if label is None else label
+    text = label.replace("{}", f"{slope:g}".replace("-", "−"))
     middle = (float(np.sqrt(x[0] * x[1])), float(np.sqrt(y_start * y_end)))
-    # Below the guide, which itself lies below the curves it is compared with.
-    side, align = (-3, "right") if slope < 0 else (3, "left")
+    left = (slope < 0) != above
     ax.annotate(
-        text, middle, xytext=(side, -3), textcoords="offset points", fontsize=8, ha=align, va="top"
+        text,
+        middle,
+        xytext=(-3 if left else 3, 1 if above else -3),
+        textcoords="offset points",
+        fontsize=8,
+        ha="right" if left else "left",
+        va="bottom" if above else "top",
     )
 
 
-def legend(figure: Figure, axes: dict[str, Axes], *, columns: int = 5) -> None:
+def legend(
+    figure: Figure,
+    axes: Mapping[str, Axes],
+    *,
+    columns: int | Sequence[Sequence[str]] = 5,
+    order: Iterable[str] = (),
+) -> None:
     """One legend below the panels, each name once: known methods first, in their fixed order.
 
-    It has at most so many ``columns``, and fewer where names are too long for the figure's width.
+    It has at most so many ``columns``, and fewer where names are too long for the figure's width;
+    or these names in each of its columns, without those that have no curve. Names in ``order`` come
+    before others.
     """
+    from matplotlib.lines import Line2D
+
     handles: dict[str, Any] = {}
     for ax in axes.values():
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
-    names = [n for n in LOOKS if n in handles] + [n for n in handles if n not in LOOKS]
+    if not isinstance(columns, int):
+        present = [[name for name in names if name in handles] for names in columns]
+        present = [names for names in present if names]
+        rows = max(map(len, present), default=0)
+        places = [name for names in present for name in (*names, *[""] * (rows - len(names)))]
+        blank = Line2D([], [], linestyle="none")
+        shown = [handles.get(name, blank) for name in places]
+        figure.legend(shown, places, loc="outside lower center", ncols=max(1, len(present)))
+        return
+    names = [name for name in dict.fromkeys((*LOOKS, *order, *handles)) if name in handles]
     for ncols in range(min(columns, len(names)), 0, -1):
         drawn = figure.legend(
             [handles[n] for n in names], names, loc="outside lower center", ncols=ncols
@@ -200,50 +233,103 @@ def legend(figure: Figure, axes: dict[str, Axes], *, columns: int = 5) -> None:
 
 def figure_of(experiment: Experiment[Any], config: Config, analysis: Analysis) -> Figure:
     """What the experiment draws, or its panels as they are described; inside ``style()``."""
-    if experiment.draw is None:
-        return draw_panels(analysis.series, experiment.panels)
-    return experiment.draw(config, analysis)
+    if experiment.draw is not None:
+        return experiment.draw(config, analysis)
+    about, layout = experiment.panels, experiment.layout
+    return draw_panels(
+        analysis.series,
+        about(config) if callable(about) else about,
+        layout(config) if callable(layout) else layout,
+    )
 
 
-def draw_panels(series: Sequence[Series], about: Mapping[str, Panel], **sizes: Any) -> Figure:
+def draw_panels(series: Sequence[Series], about: Panels, layout: Layout | None = None) -> Figure:
     """Every curve in its panel, axes as they are described, one legend below.
 
     Args:
         series: the curves.
-        about: panel to its axes.
-        sizes: of :func:`panels`.
+        about: what the axes of all panels show, or those of each by its name.
+        layout: sizes, looks and legend; None: as :class:`ratecheck.Layout` has them.
 
     Raises:
         InputError: a description of a panel without a curve.
     """
-    figure, axes = panels(series, **{"share_y": False, **sizes})
-    if unknown := [name for name in about if name not in axes]:
+    layout = layout or Layout()
+    figure, axes = panels(
+        series,
+        columns=layout.columns,
+        width=layout.width,
+        height=layout.height,
+        share_y=layout.share_y,
+    )
+    given = dict.fromkeys(axes, about) if isinstance(about, Panel) else about
+    if unknown := [name for name in given if name not in axes]:
         raise InputError(f"`panels` must be among {', '.join(axes)}; found {unknown[0]!r}")
-    curves(axes, series)
-    for name, ax in axes.items():
-        panel = about.get(name, Panel())
-        if panel.log == "xy":
-            loglog(ax)
-        elif panel.log:
-            ax.set(**{f"{panel.log}scale": "log"})
-        ax.set_xlabel(panel.x)
-        ax.set_ylabel(panel.y or name)
-        if len(axes) == 1 or panel.y == name:
-            ax.set_title("")
-        if panel.slope is not None:
-            _guide_below(ax, panel.slope, [s for s in series if s.panel == name])
-    legend(figure, axes)
+    described = [given.get(name, Panel()) for name in axes]
+    order = list(layout.looks)
+    others = [name for name in dict.fromkeys(s.name for s in series) if name not in order]
+    unknown = [name for name in others if name not in LOOKS]
+    for name in (*others, *order):
+        shape = layout.looks.get(name) or look(name, unknown.index(name) if name in unknown else 0)
+        for one in series:
+            if one.name == name:
+                draw_curve(axes[one.panel], one, shape, layout.markers)
+    columns, alone = min(layout.columns, len(axes)), len(axes) == 1
+    for place, (name, ax) in enumerate(axes.items()):
+        panel = described[place]
+        _draw_axes(ax, panel, [s for s in series if s.panel == name])
+        if panel.title is not None or alone:
+            ax.set_title(panel.title or "")
+        if panel.x not in {below.x for below in described[place + columns :][:1]}:
+            ax.set_xlabel(panel.x)
+        if not (layout.share_y and place % columns):
+            ax.set_ylabel(panel.y or (name if alone else ""))
+    legend(figure, axes, columns=layout.legend, order=order)
     return figure
 
 
-def _guide_below(ax: Axes, slope: float, series: Sequence[Series]) -> None:
-    """A guide over the middle half of the horizontal axis, at 2/5 of the lowest curve."""
-    log_x = np.log([end for s in series for end in (np.min(s.x), np.max(s.x))])
-    low, high = np.exp(np.quantile([log_x.min(), log_x.max()], [0.25, 0.75]))
-    span = np.geomspace(low, high, 16)
-    law = span**slope
-    ratios = [np.exp(np.interp(np.log(span), np.log(s.x), np.log(s.y))) / law for s in series]
-    guide(ax, slope, (float(low), float(high)), float(0.4 * np.min(ratios) * law[0]))
+def _draw_axes(ax: Axes, panel: Panel, series: Sequence[Series]) -> None:
+    """Scales, ticks, ends and guides of one panel with these curves, but no labels."""
+    from matplotlib.ticker import NullLocator
+
+    if panel.log == "xy":
+        loglog(ax)
+    elif panel.log:
+        ax.set(**{f"{panel.log}scale": "log"})
+    if panel.ticks is not None:
+        points = np.unique(np.concatenate([np.asarray(s.x) for s in series]))
+        ticks = points if isinstance(panel.ticks, str) else np.asarray(panel.ticks)
+        ax.set_xticks(ticks, [f"{x:.0f}" if x == round(x) else f"{x:.3g}" for x in ticks])
+        ax.xaxis.set_minor_locator(NullLocator())
+    if panel.level is not None:
+        ax.axhline(panel.level, color="#777777", linewidth=0.8, zorder=1.5)
+    for one in panel.guides:
+        _place(ax, one, series)
+    if (panel.low, panel.high) != (None, None):
+        ax.set_ylim(panel.low, panel.high)
+
+
+def _place(ax: Axes, one: Guide, series: Sequence[Series]) -> None:
+    """A guide at its distance from the nearest of these curves, or from the one that it names."""
+    logs = []
+    for s in series:
+        x, y = np.asarray(s.x), np.asarray(s.y)
+        shown = (x > 0) & (y > 0)
+        if shown.any():
+            logs.append((s.name, np.log(x[shown]), np.log(y[shown])))
+    near = [(x, y) for name, x, y in logs if one.beside in ("", name)]
+    if not near:
+        found = repr(one.beside) if one.beside else "no positive values"
+        raise InputError(f"a guide must have a curve of its panel beside it; found {found}")
+    height = max(_LEAST_HEIGHT, float(np.ptp(np.concatenate([y for *_, y in logs]))))
+    wide = np.concatenate([x for x, _ in near])
+    start, end = np.quantile([wide.min(), wide.max()], one.span)
+    span = np.linspace(start, end, 16)
+    gaps = [np.interp(span, x, y) - one.slope * span for x, y in near]
+    distance = one.distance * height
+    gap = np.max(gaps) + distance if one.above else np.min(gaps) - distance
+    low, high, y_start = np.exp([start, end, gap + one.slope * start]).tolist()
+    guide(ax, one.slope, (low, high), y_start, one.label, above=one.above)
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

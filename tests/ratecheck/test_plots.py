@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -127,7 +128,7 @@ def test_panels_are_drawn_as_they_are_described() -> None:
     decay, gap = figure.axes
     assert (decay.get_xlabel(), decay.get_ylabel()) == ("rounds $t$", "error")
     assert (decay.get_xscale(), decay.get_yscale(), gap.get_yscale()) == ("log", "log", "linear")
-    assert gap.get_ylabel() == "gap"
+    assert (gap.get_title(), gap.get_ylabel()) == ("gap", "")
     line, guide = decay.get_lines()
     x, y = np.asarray(guide.get_xdata()), np.asarray(guide.get_ydata())
     assert np.log(y[1] / y[0]) == pytest.approx(-np.log(x[1] / x[0]))
@@ -136,10 +137,89 @@ def test_panels_are_drawn_as_they_are_described() -> None:
     assert [text.get_text() for text in legend.get_texts()] == ["AffPCL", "FedAvg"]
 
 
+def test_guides_keep_their_distance_on_their_side() -> None:
+    high = rc.Series("FedAvg", "decay", X, 100 / X**2)
+    guides = (
+        rc.Guide(-1.0, "stated: {}", beside="AffPCL", distance=0.2, span=(0.0, 0.5)),
+        rc.Guide(-2.0, above=True),
+    )
+    figure = rc.draw_panels([CURVE, high], {"decay": rc.Panel(log="xy", slope=guides)})
+    low, top = [line for line in figure.axes[0].get_lines() if line.get_label() == "_guide"]
+    height = np.log(100 / 0.01)  # of both curves
+    x, y = np.asarray(low.get_xdata()), np.asarray(low.get_ydata())
+    np.testing.assert_allclose(x, [1, 10])
+    np.testing.assert_allclose(np.log(1 / x / y), 0.2 * height)
+    x, y = np.asarray(top.get_xdata()), np.asarray(top.get_ydata())
+    np.testing.assert_allclose(x, [10**0.5, 10**1.5])
+    np.testing.assert_allclose(np.log(y / (100 / x**2)), 0.1 * height)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["stated: −1", "slope −2"]
+
+
+def test_axes_have_the_ticks_ends_and_line_that_are_described() -> None:
+    third = rc.Series("AffPCL", "b", X / 3, X)
+    panel = rc.Panel(x="$t$", log="x", ticks="points", level=1.0, low=-1.0, high=200.0)
+    figure = rc.draw_panels([CURVE, third], panel, rc.Layout(columns=1))
+    upper, lower = figure.axes
+    assert (upper.get_xlabel(), lower.get_xlabel()) == ("", "$t$")  # the same below
+    assert [text.get_text() for text in lower.get_xticklabels()] == ["0.333", "3.33", "33.3"]
+    assert [text.get_text() for text in upper.get_xticklabels()] == ["1", "10", "100"]
+    assert len(upper.get_xticks(minor=True)) == 0
+    assert upper.get_ylim() == (-1.0, 200.0)
+    level = upper.get_lines()[-1]
+    np.testing.assert_array_equal(level.get_ydata(), [1.0, 1.0])
+    given = rc.draw_panels([CURVE], rc.Panel(title="(a)", ticks=(0, 50)))
+    assert given.axes[0].get_xticks().tolist() == [0, 50]
+    assert (given.axes[0].get_title(), given.axes[0].get_ylabel()) == ("(a)", "decay")
+
+
+def test_a_shared_axis_is_named_once() -> None:
+    series = [rc.Series("AffPCL", panel, X, X) for panel in "abc"]
+    layout = rc.Layout(columns=2, share_y=True)
+    figure = rc.draw_panels(series, rc.Panel(y="error"), layout)
+    assert [ax.get_ylabel() for ax in figure.axes] == ["error", "", "error"]
+
+
+def test_curves_look_and_are_named_as_the_layout_says() -> None:
+    series = [rc.Series(name, "a", X, X) for name in ("law", "mine", "FedAvg", "other")]
+    looks = {"mine": rc.Look("red", "s", "none", size=9, hollow=True), "law": rc.Look("black")}
+
+    def drawn(layout: rc.Layout) -> tuple[Any, list[str]]:
+        figure = rc.draw_panels(series, {}, layout)
+        [legend] = figure.legends
+        return figure.axes[0].get_lines(), [text.get_text() for text in legend.get_texts()]
+
+    lines, names = drawn(rc.Layout(looks=looks))
+    assert names == ["FedAvg", "mine", "law", "other"]
+    by_name = {line.get_label(): line for line in lines}
+    assert list(by_name) == ["FedAvg", "other", "mine", "law"]  # the last is drawn over all
+    mine = by_name["mine"]
+    assert (mine.get_color(), mine.get_markersize(), mine.get_linestyle()) == ("red", 9, "None")
+    assert (mine.get_markerfacecolor(), by_name["law"].get_marker()) == ("none", "None")
+    columns = [["other", "absent", "law"], ["absent"], ["FedAvg"]]
+    assert drawn(rc.Layout(looks=looks, legend=columns))[1] == ["other", "law", "FedAvg", ""]
+
+
 def test_descriptions_that_fit_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="`panels` must be among decay; found 'gap'"):
         rc.draw_panels([CURVE], {"gap": rc.Panel()})
     with pytest.raises(InputError, match="`slope` must come with log="):
         rc.Panel(slope=-1.0)
+    with pytest.raises(InputError, match="`slope` must come with log="):
+        rc.Panel(log="y", slope=[rc.Guide(1.0)])
+    with pytest.raises(InputError, match="`ticks` must be one of"):
+        rc.Panel(ticks="all")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"`span` must be increasing within \[0, 1\]; found"):
+        rc.Guide(1.0, span=(0.5, 0.5))
+    with pytest.raises(InputError, match="`distance` must be above 0; found 0"):
+        rc.Guide(1.0, distance=0.0)
+    beside = "a guide must have a curve of its panel beside it; found "
+    with pytest.raises(InputError, match=f"{beside}'other'"):
+        rc.draw_panels([CURVE], rc.Panel(log="xy", slope=rc.Guide(1.0, beside="other")))
+    below_zero = rc.Series("AffPCL", "a", X, -X)
+    with (
+        pytest.warns(UserWarning, match="no positive values"),  # of matplotlib
+        pytest.raises(InputError, match=f"{beside}no positive values"),
+    ):
+        rc.draw_panels([below_zero], rc.Panel(log="xy", slope=1.0))
     with pytest.raises(InputError, match="`log` must be one of"):
         rc.Panel(log="yx")  # type: ignore[arg-type]

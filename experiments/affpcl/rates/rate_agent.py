@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -38,17 +38,12 @@ from experiments.affpcl._rates_systems import (
     RateConfig,
     Types,
     draw_pieces,
-    lines,
     many_agents,
-    rising,
     slowest,
 )
 from linsys import InputError
 from linsys.heterogeneity import delta_cen
 from linsys.validate import check_integer, check_number
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TOLERANCE = 0.05
 #: Terms of higher order in the step size at t = 10^13.
@@ -57,14 +52,13 @@ ROUNDING = 1e-6
 RIDE, STATED = -1.0, 1.0
 REFINED = {"smooth": 2.0, "own state": 1.0}
 DISTANCE, FREE = "(a) distance from the centre", "(b) delta_env = delta_obj = 1"
-TITLES = {FREE: r"(b) $\delta_{\mathrm{env}} = \delta_{\mathrm{obj}} = 1$"}
 CENTRAL, OTHER = "central agent", "agent of a group"
-LOOKS: dict[str, dict[str, Any]] = {
-    "smooth": {"color": "#D55E00", "marker": "o"},
-    "own state": {"color": "#CC79A7", "marker": "s"},
-    CENTRAL: {"color": "#D55E00", "marker": "v", "linestyle": "--"},
-    OTHER: {"color": "#56B4E9", "marker": "D"},
-    "independent learning": {"color": "#0072B2", "marker": "", "linestyle": "--", "linewidth": 1.0},
+LOOKS = {
+    "smooth": rc.Look("#D55E00", "o"),
+    "own state": rc.Look("#CC79A7", "s"),
+    CENTRAL: rc.Look("#D55E00", "v", "--"),
+    OTHER: rc.Look("#56B4E9", "D"),
+    "independent learning": rc.Look("#0072B2", "", "--", width=1.0),
 }
 
 
@@ -196,26 +190,6 @@ def analyse(config: RateAgentConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: RateAgentConfig, analysis: rc.Analysis) -> Figure:
-    """Error ratios against the distance and against n."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=2.8)
-    lines(axes, analysis.series, LOOKS)
-    for ax in axes.values():
-        rc.loglog(ax)
-    axes[FREE].set_title(TITLES[FREE])
-    axes[DISTANCE].set_xlabel(r"true $\delta^1_{\mathrm{cen}}$, with $n \to \infty$")
-    axes[DISTANCE].set_ylabel("error / independent")
-    axes[FREE].set_xlabel("number of agents $n$")
-    smooth, rare, central = analysis.series[:3]
-    x = (float(smooth.x[0]), 6.0 * float(smooth.x[0]))
-    rising(axes[DISTANCE], 2.0, x, 0.1 * float(smooth.y[0]))
-    rising(axes[DISTANCE], 1.0, x, 8.0 * float(rare.y[0]))
-    span = (float(central.x[0]), float(central.x[-2]))
-    rc.guide(axes[FREE], -1.0, span, 0.1 * float(central.y[0]))
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="affpcl/rate_agent",
     title="Speed-up of one agent against its distance from the centre",
@@ -226,6 +200,23 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"part": ("n", *REFINED), "instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        DISTANCE: rc.Panel(
+            r"true $\delta^1_{\mathrm{cen}}$, with $n \to \infty$",
+            "error / independent",
+            log="xy",
+            slope=(
+                rc.Guide(2.0, beside="smooth", span=(0.0, 0.3)),
+                rc.Guide(1.0, beside="own state", above=True, span=(0.0, 0.3)),
+            ),
+        ),
+        FREE: rc.Panel(
+            "number of agents $n$",
+            log="xy",
+            slope=-1.0,
+            title=r"(b) $\delta_{\mathrm{env}} = \delta_{\mathrm{obj}} = 1$",
+        ),
+    },
+    layout=rc.Layout(width=3.7, height=2.8, share_y=True, looks=LOOKS, markers=99),
     parallel="blocks",
 )

@@ -30,7 +30,7 @@ References: AffPCL, Appendices E and F. Values are exact.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -39,14 +39,10 @@ from experiments.affpcl._rates_systems import (
     HorizonConfig,
     Values,
     exact_errors,
-    lines,
     slowest,
 )
 from linsys.algorithms import AffPCL
 from linsys.heterogeneity import lambda_agent, lambda_b, lambda_c
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TOLERANCE = 0.005
 #: The exponent in t and in n.
@@ -56,10 +52,10 @@ SAME = 1e-3
 COE, FIRST, SECOND = r"COE (7): $\theta^c$", "CDL (22-1): $x^c$", "CDL (22-2): $x^c$"
 PLAIN = {COE: "COE (7)", FIRST: "CDL (22-1)", SECOND: "CDL (22-2)"}
 TIME, AGENTS = "(a) against time", "(b) against the number of agents"
-LOOKS: dict[str, dict[str, Any]] = {
-    COE: {"color": "#56B4E9", "marker": "X", "linestyle": "-."},
-    FIRST: {"color": "#CC79A7", "marker": "v", "linestyle": "-"},
-    SECOND: {"color": "#E69F00", "marker": "P", "linestyle": "--"},
+LOOKS = {
+    COE: rc.Look("#56B4E9", "X", "-."),
+    FIRST: rc.Look("#CC79A7", "v"),
+    SECOND: rc.Look("#E69F00", "P", "--"),
 }
 
 
@@ -154,22 +150,6 @@ def analyse(config: RateCentralConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: RateCentralConfig, analysis: rc.Analysis) -> Figure:
-    """Against time and against the number of agents."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=2.8, share_y=False)
-    lines(axes, analysis.series, LOOKS)
-    labels = {TIME: "rounds $t$, step $\\ln t / (\\lambda t)$", AGENTS: "number of agents $n$"}
-    for title, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xlabel(labels[title])
-        curves = [s for s in analysis.series if s.panel == title]
-        x = (float(curves[0].x[0]), float(curves[0].x[-2]))
-        rc.guide(ax, -1.0, x, 0.04 * min(float(s.y[0]) for s in curves))
-    axes[TIME].set_ylabel("mean squared error")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="affpcl/rate_central",
     title="Central objective estimation and central decision learning",
@@ -180,5 +160,9 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        TIME: rc.Panel(r"rounds $t$, step $\ln t / (\lambda t)$", "mean squared error", "xy", -1.0),
+        AGENTS: rc.Panel("number of agents $n$", log="xy", slope=-1.0),
+    },
+    layout=rc.Layout(width=3.7, height=2.8, looks=LOOKS, markers=99),
 )

@@ -36,7 +36,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,14 +44,9 @@ from experiments.affpcl._rates_systems import (
     RateConfig,
     Types,
     ill_conditioned,
-    lines,
     many_agents,
-    rising,
 )
 from linsys.validate import check_number
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TOLERANCE = 0.05
 OBJ, ENV, BOTH = "(a) objectives only", "(b) environments only", "(c) both"
@@ -67,11 +61,11 @@ FAMILIES: dict[tuple[str, str], tuple[Build, float]] = {
     (BOTH, "own state"): (lambda pieces, n, v: pieces.rare(n, env=v, obj=v), 1.0),
 }
 STATED = 1.0
-LOOKS: dict[str, dict[str, Any]] = {
-    "smooth": {"color": "#D55E00", "marker": "o"},
-    "ill-conditioned": {"color": "#009E73", "marker": "^"},
-    "own state": {"color": "#CC79A7", "marker": "s"},
-    "independent learning": {"color": "#0072B2", "marker": "", "linestyle": "--", "linewidth": 1.0},
+LOOKS = {
+    "smooth": rc.Look("#D55E00", "o"),
+    "ill-conditioned": rc.Look("#009E73", "^"),
+    "own state": rc.Look("#CC79A7", "s"),
+    "independent learning": rc.Look("#0072B2", "", "--", width=1.0),
 }
 
 
@@ -168,23 +162,6 @@ def analyse(config: RateDeltaConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: RateDeltaConfig, analysis: rc.Analysis) -> Figure:
-    """One panel per kind of heterogeneity."""
-    figure, axes = rc.panels(analysis.series, width=2.9, height=2.8)
-    lines(axes, analysis.series, LOOKS)
-    x = (config.levels[0], 6 * config.levels[0])
-    for title, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xlabel(r"true $\delta$")
-        low = min(float(s.y[0]) for s in analysis.series if s.panel == title)
-        high = max(float(s.y[0]) for s in analysis.series if s.panel == title and s.y[0] < 1)
-        rising(ax, 2.0, x, 0.1 * low)
-        rising(ax, 1.0, x, 40.0 * high)
-    axes[OBJ].set_ylabel(r"error / independent, $n \to \infty$")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="affpcl/rate_delta",
     title="Error against heterogeneity",
@@ -195,6 +172,18 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        panel: rc.Panel(
+            r"true $\delta$",
+            r"error / independent, $n \to \infty$",
+            log="xy",
+            slope=(
+                rc.Guide(2.0, beside="smooth", span=(0.0, 0.3)),
+                rc.Guide(1.0, beside=slow, above=True, span=(0.0, 0.3)),
+            ),
+        )
+        for panel, slow in ((OBJ, "ill-conditioned"), (ENV, "own state"), (BOTH, "own state"))
+    },
+    layout=rc.Layout(width=2.9, height=2.8, share_y=True, looks=LOOKS, markers=99),
     parallel="blocks",
 )

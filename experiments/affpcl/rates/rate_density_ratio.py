@@ -39,16 +39,11 @@ infinity.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import ratecheck as rc
-from experiments.affpcl._rates_systems import lines
 from linsys import InputError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TOLERANCE = 0.01
 ROUNDING = 1e-9
@@ -66,13 +61,13 @@ BOUND, ONE, COUNTS, LINEAR = (
 )
 TWO, MANY = "Bayes, n = 2", "Bayes, n → ∞"
 SPREAD, RARE = "(a) differing everywhere (proof)", "(b) differing on rare states"
-LOOKS: dict[str, dict[str, Any]] = {
-    BOUND: {"color": "#000000", "marker": "", "linestyle": "-."},
-    TWO: {"color": "#D55E00", "marker": "o"},
-    MANY: {"color": "#CC79A7", "marker": "v", "linestyle": "--"},
-    ONE: {"color": "#56B4E9", "marker": "D"},
-    COUNTS: {"color": "#009E73", "marker": "^"},
-    LINEAR: {"color": "#E69F00", "marker": "P"},
+LOOKS = {
+    BOUND: rc.Look("#000000", "", "-."),
+    TWO: rc.Look("#D55E00", "o"),
+    MANY: rc.Look("#CC79A7", "v", "--"),
+    ONE: rc.Look("#56B4E9", "D"),
+    COUNTS: rc.Look("#009E73", "^"),
+    LINEAR: rc.Look("#E69F00", "P"),
 }
 
 
@@ -265,21 +260,6 @@ def _plateau(delta: float) -> rc.Check:
     return rc.at_most(name, 2.0, slope, 2.0 + TOLERANCE, remark=remark)
 
 
-def draw(config: RateDensityRatioConfig, analysis: rc.Analysis) -> Figure:
-    """Both pairs of hypotheses."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=3.0)
-    lines(axes, analysis.series, LOOKS)
-    for ax in axes.values():
-        rc.loglog(ax)
-        ax.set_xlabel("samples per agent $t$")
-    axes[SPREAD].set_ylabel(r"$\mathrm{E}_{\mu^0}|\hat\rho - \rho|^2$")
-    stated = next(s for s in analysis.series if s.name == BOUND)
-    x = (0.1 / config.delta**2, 100.0 / config.delta**2)
-    rc.guide(axes[RARE], -1.0, x, 0.004 * float(np.interp(x[0], stated.x, stated.y)))
-    rc.legend(figure, axes, columns=3)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="affpcl/rate_density_ratio",
     title="Lower bound of density-ratio estimation",
@@ -293,5 +273,13 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        SPREAD: rc.Panel("samples per agent $t$", r"$\mathrm{E}_{\mu^0}|\hat\rho - \rho|^2$", "xy"),
+        RARE: rc.Panel(
+            "samples per agent $t$",
+            log="xy",
+            slope=rc.Guide(-1.0, span=(0.4, 0.9)),
+        ),
+    },
+    layout=rc.Layout(width=3.7, height=3.0, share_y=True, legend=3, looks=LOOKS, markers=99),
 )

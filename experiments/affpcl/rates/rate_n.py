@@ -29,7 +29,6 @@ References: AffPCL, Theorem 1 and Proposition 1. Values are exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,15 +37,9 @@ from experiments.affpcl._rates_systems import (
     RateConfig,
     exact_errors,
     furthest,
-    hollow,
-    lines,
-    name_quantity,
     slowest,
 )
 from linsys.algorithms import AffPCL, FedAvg, Independent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TOLERANCE = 0.001
 #: The relative amount by which 1/n raises the plateau max{1/n, delta} at the largest n.
@@ -58,13 +51,13 @@ ALGORITHMS: tuple[AffPCL | FedAvg | Independent, ...] = (
     FedAvg(),
     Independent(),
 )
-LOOKS: dict[str, dict[str, Any]] = {
-    "AffPCL with (22-2)": hollow("#D55E00", "s", 6),
-    "FedAvg": hollow("#009E73", "^", 9),
-    "δ = 0": {"color": "#000000", "marker": "."},
-    "δ = 0.03": {"color": "#0072B2", "marker": "v"},
-    "δ = 0.1": {"color": "#E69F00", "marker": "D"},
-    "δ = 0.3": {"color": "#CC79A7", "marker": "P"},
+LOOKS = {
+    "AffPCL with (22-2)": rc.Look("#D55E00", "s", "none", size=6, hollow=True),
+    "FedAvg": rc.Look("#009E73", "^", "none", size=9, hollow=True),
+    "δ = 0": rc.Look("#000000", "."),
+    "δ = 0.03": rc.Look("#0072B2", "v"),
+    "δ = 0.1": rc.Look("#E69F00", "D"),
+    "δ = 0.3": rc.Look("#CC79A7", "P"),
 }
 MSE = "(a) mean squared error"
 RATIO = "(b) error of AffPCL / independent learning"
@@ -162,22 +155,6 @@ def analyse(config: RateNConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: RateNConfig, analysis: rc.Analysis) -> Figure:
-    """The errors, and how far the speed-up goes under heterogeneity."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=2.8, share_y=False)
-    lines(axes, analysis.series, LOOKS)
-    for title, ax in axes.items():
-        rc.loglog(ax)
-        name_quantity(ax, title)
-        ax.set_xlabel("number of agents $n$")
-    ours = next(s for s in analysis.series if s.name == "AffPCL" and s.panel == MSE)
-    span = (float(ours.x[0]), float(ours.x[-2]))
-    rc.guide(axes[MSE], -1.0, span, 0.1 * float(ours.y[0]))
-    rc.guide(axes[RATIO], -1.0, span, 0.1)
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="affpcl/rate_n",
     title="Error against the number of agents, without heterogeneity",
@@ -188,5 +165,15 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        MSE: rc.Panel("number of agents $n$", "mean squared error", "xy", -1.0, title="(a)"),
+        RATIO: rc.Panel(
+            "number of agents $n$",
+            "error of AffPCL / independent learning",
+            log="xy",
+            slope=rc.Guide(-1.0, beside="δ = 0"),
+            title="(b)",
+        ),
+    },
+    layout=rc.Layout(width=3.7, height=2.8, looks=LOOKS, markers=99),
 )

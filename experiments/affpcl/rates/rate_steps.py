@@ -25,7 +25,6 @@ References: AffPCL, Lemma D.5. Exact moments, step by step for (ii)-(iv).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,17 +34,12 @@ from experiments.affpcl._rates_systems import (
     Values,
     exact_errors,
     furthest,
-    lines,
-    name_quantity,
     slowest,
     slowest_rate,
 )
 from linsys.algorithms import AffPCL, Steps
 from linsys.moments import exact_moments
 from linsys.stability import largest_stable_step
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Tolerances: of exponents in t, and of powers of ln t.
 TOLERANCE, LOGARITHM = 0.005, 0.07
@@ -54,11 +48,11 @@ AVERAGED, LAST = "diminishing, averaged iterate", "diminishing, last iterate"
 #: Power of ln t in the error times t; None: nothing is claimed.
 POWERS = {CONSTANT: 1.0, WEIGHTED: 0.0, AVERAGED: 0.0, LAST: None}
 MSE, SCALED = "(a) mean squared error", r"(b) error $\times\ t$"
-LOOKS: dict[str, dict[str, Any]] = {
-    CONSTANT: {"color": "#0072B2", "marker": "s"},
-    WEIGHTED: {"color": "#D55E00", "marker": "o"},
-    AVERAGED: {"color": "#009E73", "marker": "^"},
-    LAST: {"color": "#CC79A7", "marker": "v", "linestyle": "--"},
+LOOKS = {
+    CONSTANT: rc.Look("#0072B2", "s"),
+    WEIGHTED: rc.Look("#D55E00", "o"),
+    AVERAGED: rc.Look("#009E73", "^"),
+    LAST: rc.Look("#CC79A7", "v", "--"),
 }
 
 
@@ -137,21 +131,6 @@ def analyse(config: RateStepsConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: RateStepsConfig, analysis: rc.Analysis) -> Figure:
-    """The errors, and the errors times t."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=2.8, share_y=False)
-    lines(axes, analysis.series, LOOKS)
-    for title, ax in axes.items():
-        rc.loglog(ax)
-        name_quantity(ax, title)
-        ax.set_xlabel("rounds $t$")
-    lowest = min(float(s.y[-3]) for s in analysis.series if s.panel == MSE)
-    x = (float(config.times[1]), float(config.times[-3]))
-    rc.guide(axes[MSE], -1.0, x, 0.1 * lowest * x[1] / x[0])
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="affpcl/rate_steps",
     title="Constant against diminishing steps",
@@ -167,5 +146,9 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        MSE: rc.Panel("rounds $t$", "mean squared error", "xy", -1.0, title="(a)"),
+        SCALED: rc.Panel("rounds $t$", r"error $\times\ t$", "xy", title="(b)"),
+    },
+    layout=rc.Layout(width=3.7, height=2.8, looks=LOOKS, markers=99),
 )

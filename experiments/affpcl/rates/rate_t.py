@@ -24,8 +24,6 @@ References: AffPCL, Theorem 1, Propositions 1 and 2, Lemma D.5. Values are exact
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 import ratecheck as rc
@@ -34,15 +32,9 @@ from experiments.affpcl._rates_systems import (
     Values,
     exact_errors,
     furthest,
-    hollow,
-    lines,
-    name_quantity,
     slowest,
 )
 from linsys.algorithms import AffPCL, FedAvg, Independent
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TOLERANCE = 0.005
 #: The exponent of MSE / ln t that is predicted for each curve.
@@ -56,15 +48,16 @@ PREDICTED = {
     "CDL (22-2)": -1.0,
     "COE (7)": -1.0,
 }
-LOOKS: dict[str, dict[str, Any]] = {
-    "AffPCL with (22-2)": hollow("#D55E00", "s", 6),
-    "AffPCL, known objective": hollow("#000000", "D", 8),
-    "CDL (22-1)": {"color": "#CC79A7", "marker": "v", "linestyle": "-"},
-    "CDL (22-2)": {"color": "#E69F00", "marker": "P", "linestyle": "--"},
-    "COE (7)": {"color": "#56B4E9", "marker": "X", "linestyle": "-."},
+LOOKS = {
+    "AffPCL with (22-2)": rc.Look("#D55E00", "s", "none", size=6, hollow=True),
+    "AffPCL, known objective": rc.Look("#000000", "D", "none", size=8, hollow=True),
+    "CDL (22-1)": rc.Look("#CC79A7", "v"),
+    "CDL (22-2)": rc.Look("#E69F00", "P", "--"),
+    "COE (7)": rc.Look("#56B4E9", "X", "-."),
 }
 MSE = "(a) mean squared error"
 SCALED = r"(b) error $\times\ t / \ln t$"
+ROUNDS = r"rounds $t$, step $\ln t / (\lambda t)$"
 
 
 def compute(config: HorizonConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -124,20 +117,6 @@ def analyse(config: HorizonConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: HorizonConfig, analysis: rc.Analysis) -> Figure:
-    """The errors, and what is left of them without ln t / t."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=3.0, share_y=False)
-    lines(axes, analysis.series, LOOKS)
-    for title, ax in axes.items():
-        rc.loglog(ax)
-        name_quantity(ax, title)
-        ax.set_xlabel("rounds $t$, step $\\ln t / (\\lambda t)$")
-    lowest = min(float(s.y[0]) for s in analysis.series if s.panel == MSE)
-    rc.guide(axes[MSE], -1.0, (config.times[0], config.times[-3]), 0.02 * lowest)
-    rc.legend(figure, axes, columns=4)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="affpcl/rate_t",
     title="Error against time, to the logarithm",
@@ -151,5 +130,9 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        MSE: rc.Panel(ROUNDS, "mean squared error", "xy", -1.0, "(a)"),
+        SCALED: rc.Panel(ROUNDS, r"error $\times\ t / \ln t$", "xy", title="(b)"),
+    },
+    layout=rc.Layout(width=3.7, height=3.0, looks=LOOKS, legend=4, markers=99),
 )
