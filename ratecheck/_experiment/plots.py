@@ -246,6 +246,8 @@ def figure_of(experiment: Experiment[Any], config: Config, analysis: Analysis) -
 def draw_panels(series: Sequence[Series], about: Panels, layout: Layout | None = None) -> Figure:
     """Every curve in its panel, axes as they are described, one legend below.
 
+    Curves without markers are drawn over others: laws over what they are compared with.
+
     Args:
         series: the curves.
         about: what the axes of all panels show, or those of each by its name.
@@ -266,14 +268,11 @@ def draw_panels(series: Sequence[Series], about: Panels, layout: Layout | None =
     if unknown := [name for name in given if name not in axes]:
         raise InputError(f"`panels` must be among {', '.join(axes)}; found {unknown[0]!r}")
     described = [given.get(name, Panel()) for name in axes]
-    order = list(layout.looks)
-    others = [name for name in dict.fromkeys(s.name for s in series) if name not in order]
-    unknown = [name for name in others if name not in LOOKS]
-    for name in (*others, *order):
-        shape = layout.looks.get(name) or look(name, unknown.index(name) if name in unknown else 0)
-        for one in series:
-            if one.name == name:
-                draw_curve(axes[one.panel], one, shape, layout.markers)
+    others = [n for n in dict.fromkeys(s.name for s in series) if n not in {*LOOKS, *layout.looks}]
+    shapes = {name: look(name, place) for place, name in enumerate(others)}
+    shapes.update({**LOOKS, **layout.looks})
+    for one in sorted(series, key=lambda s: not shapes[s.name].marker):
+        draw_curve(axes[one.panel], one, shapes[one.name], layout.markers)
     columns, alone = min(layout.columns, len(axes)), len(axes) == 1
     for place, (name, ax) in enumerate(axes.items()):
         panel = described[place]
@@ -284,18 +283,19 @@ def draw_panels(series: Sequence[Series], about: Panels, layout: Layout | None =
             ax.set_xlabel(panel.x)
         if not (layout.share_y and place % columns):
             ax.set_ylabel(panel.y or (name if alone else ""))
-    legend(figure, axes, columns=layout.legend, order=order)
+    legend(figure, axes, columns=layout.legend, order=layout.looks)
     return figure
 
 
 def _draw_axes(ax: Axes, panel: Panel, series: Sequence[Series]) -> None:
     """Scales, ticks, ends and guides of one panel with these curves, but no labels."""
-    from matplotlib.ticker import NullLocator
+    from matplotlib.ticker import NullFormatter, NullLocator
 
-    if panel.log == "xy":
-        loglog(ax)
-    elif panel.log:
-        ax.set(**{f"{panel.log}scale": "log"})
+    if "x" in panel.log:
+        ax.set_xscale("log")
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    if "y" in panel.log:  # with labels of minor ticks where it spans less than a decade
+        ax.set_yscale("log")
     if panel.ticks is not None:
         points = np.unique(np.concatenate([np.asarray(s.x) for s in series]))
         ticks = points if isinstance(panel.ticks, str) else np.asarray(panel.ticks)

@@ -191,7 +191,7 @@ def test_curves_look_and_are_named_as_the_layout_says() -> None:
     lines, names = drawn(rc.Layout(looks=looks))
     assert names == ["FedAvg", "mine", "law", "other"]
     by_name = {line.get_label(): line for line in lines}
-    assert list(by_name) == ["FedAvg", "other", "mine", "law"]  # the last is drawn over all
+    assert list(by_name) == ["mine", "FedAvg", "other", "law"]  # the last is drawn over all
     mine = by_name["mine"]
     assert (mine.get_color(), mine.get_markersize(), mine.get_linestyle()) == ("red", 9, "None")
     assert (mine.get_markerfacecolor(), by_name["law"].get_marker()) == ("none", "None")

@@ -58,7 +58,7 @@ from linsys.sketching import FSLoRA
 from linsys.sketching.federated import Federated
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 WHOLE, COMPRESSED = "whole updates, final", "compressed updates"
 #: r, k / r and whether updates are compressed.
@@ -260,20 +260,6 @@ def _sent(part: rc.Table) -> Values:
     return np.asarray(part.grid("up", "draw", "t", "domain")[0, :, 0]) / 1e6
 
 
-def draw(config: BudgetConfig, analysis: rc.Analysis) -> Figure:
-    """Whole updates against r, compressed ones against megabytes."""
-    figure, axes = rc.panels(analysis.series, columns=2, width=3.2)
-    rc.curves(axes, analysis.series)
-    axes[WHOLE].set_xscale("log", base=2)
-    ticks = list(config.global_ranks)
-    axes[WHOLE].set_xticks(ticks, [str(r) for r in ticks])
-    axes[WHOLE].set_xlabel(f"r, at {config.budget} whole updates of r components")
-    axes[COMPRESSED].set_xlabel("upload of a device (MB)")
-    axes[WHOLE].set_ylabel("test accuracy")
-    rc.legend(figure, axes)
-    return figure
-
-
 def _name(level: float) -> str:
     return "LoRA" if level == 1.0 else f"FSLoRA, k / r = {level:g}"
 
@@ -281,6 +267,15 @@ def _name(level: float) -> str:
 def _arm(arm: Arm) -> str:
     r, level, top = arm
     return f"r = {r}, {_name(level)}{', compressed' if top else ''}"
+
+
+def panels(config: BudgetConfig) -> dict[str, rc.Panel]:
+    """Whole updates against r, compressed ones against megabytes."""
+    whole = f"r, at {config.budget} whole updates of r components"
+    return {
+        WHOLE: rc.Panel(whole, "test accuracy", log="x", ticks="points"),
+        COMPRESSED: rc.Panel("upload of a device (MB)"),
+    }
 
 
 EXPERIMENT = rc.Experiment(
@@ -302,6 +297,7 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=panels,
+    layout=rc.Layout(width=3.2, share_y=True),
     parallel="blocks",
 )

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,11 +39,10 @@ from experiments.fslora.figures._training import (
 )
 from linsys import InputError
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 SKETCHED, SAME, WHOLE = "with sketching", "without, same step", "without, its own best step"
 ARMS = (SKETCHED, SAME, WHOLE)
+#: Accuracies against ranks, at equal distances for equal ratios.
+BY_RANK = rc.Panel("global rank $r$", "test accuracy", log="x", ticks="points")
 #: Measured values (instances, times) by arm and rank.
 Accuracies = dict[tuple[str, int], Values]
 
@@ -217,11 +215,3 @@ def notes(config: BudgetConfig, table: rc.Table) -> list[str]:
         f"each, by rank: {', '.join(differences)}",
         *step_notes(table, "rank", "arm"),
     ]
-
-
-def rank_axis(ax: Axes, config: BudgetConfig) -> None:
-    """Ranks as they are, at equal distances for equal ratios."""
-    ax.set_xscale("log")
-    ax.set_xticks(config.global_ranks, [str(r) for r in config.global_ranks])
-    ax.minorticks_off()
-    ax.set_xlabel("global rank $r$")

@@ -46,7 +46,7 @@ from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA
 from linsys.sketching.federated import Federated
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 OURS = "FSLoRA"
 METHODS: dict[str, type[Federated]] = {
@@ -171,16 +171,6 @@ def _traffic(config: Fig2Config, table: rc.Table, accuracies: dict[str, Values])
     ]
 
 
-def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
-    """Accuracy and loss side by side."""
-    figure, axes = rc.panels(analysis.series, columns=2, width=3.2, share_y=False)
-    rc.curves(axes, analysis.series)
-    for ax in axes.values():
-        ax.set_xlabel("round")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="fslora/fig2",
     title="FSLoRA and three ways to join modules of different ranks",
@@ -197,6 +187,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"method": METHODS}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=rc.Panel("round"),
+    layout=rc.Layout(columns=2, width=3.2),
     parallel="blocks",
 )

@@ -29,6 +29,7 @@ import ratecheck as rc
 from experiments.fslora.figures import _budget
 from experiments.fslora.figures._budget import (
     ARMS,
+    BY_RANK,
     WHOLE,
     BudgetConfig,
     advantage,
@@ -37,13 +38,12 @@ from experiments.fslora.figures._budget import (
     measured,
     notes,
     over_ranks,
-    rank_axis,
 )
 from experiments.fslora.figures._tasks import PAPER
 from linsys import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +53,13 @@ class Fig3Config(BudgetConfig):
     many: int = rc.param(
         160, low=1, doc="samples of every device and task in the control, more than ``samples``."
     )
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Of the three panels."""
+        r = self.global_ranks[-1]
+        sizes = (f"r = {r}, {samples} samples a device" for samples in (self.samples, self.many))
+        return (f"upload of {self.budget} modules", *sizes)
 
 
 def blocks(config: Fig3Config) -> list[rc.Block]:
@@ -69,10 +76,9 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     """Accuracies over ranks and uploads, and the claims."""
     few, many = (table.where(samples=s) for s in (config.samples, config.many))
     r = config.global_ranks[-1:]
-    series = over_ranks(config, measured(config, few), f"upload of {config.budget} modules")
-    for part, samples in ((few, config.samples), (many, config.many)):
+    series = over_ranks(config, measured(config, few), config.titles[0])
+    for part, title in ((few, config.titles[1]), (many, config.titles[2])):
         accuracies = measured(config, part, ranks=r)
-        title = f"r = {r[0]}, {samples} samples a device"
         series += [
             rc.Series(arm, title, config.uploads, *rc.mean_band(accuracies[arm, r[0]]))
             for arm in ARMS
@@ -101,17 +107,11 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, differences + notes(config, few))
 
 
-def draw(config: Fig3Config, analysis: rc.Analysis) -> Figure:
-    """Against ranks on the left, against the upload with few and with many samples."""
-    figure, axes = rc.panels(analysis.series, columns=3, width=2.9, share_y=False)
-    rc.curves(axes, analysis.series)
-    left, *others = axes.values()
-    rank_axis(left, config)
-    for ax in others:
-        ax.set_xlabel("upload of a device, full modules")
-    left.set_ylabel("test accuracy")
-    rc.legend(figure, axes)
-    return figure
+def panels(config: Fig3Config) -> dict[str, rc.Panel]:
+    """Ranks on the left, the upload with few and with many samples beside it."""
+    by_rank, *by_upload = config.titles
+    upload = rc.Panel("upload of a device, full modules")
+    return {by_rank: BY_RANK, **dict.fromkeys(by_upload, upload)}
 
 
 EXPERIMENT = rc.Experiment(
@@ -130,6 +130,7 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=panels,
+    layout=rc.Layout(width=2.9),
     parallel="blocks",
 )

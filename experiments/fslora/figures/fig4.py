@@ -36,7 +36,6 @@ from experiments.fslora.figures._budget import (
     BudgetConfig,
     measured,
     over_ranks,
-    rank_axis,
     task_claims,
 )
 from experiments.fslora.figures._tasks import PAPER, RankConfig, Values
@@ -209,7 +208,10 @@ def draw(config: Fig4Config, analysis: rc.Analysis) -> Figure:
         of_row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         for ax in of_row:
             if row == "(a)":
-                rank_axis(ax, config)
+                ax.set_xscale("log")
+                ax.set_xticks(config.global_ranks, [str(r) for r in config.global_ranks])
+                ax.minorticks_off()
+                ax.set_xlabel("global rank $r$")
             else:
                 ax.set_xlabel("round")
     return figure

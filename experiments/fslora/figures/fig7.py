@@ -44,7 +44,7 @@ from experiments.fslora.figures._training import (
 from linsys import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,17 +154,6 @@ def _claims(config: Fig7Config, accuracies: dict[str, Values]) -> list[rc.Check]
     return checks
 
 
-def draw(config: Fig7Config, analysis: rc.Analysis) -> Figure:
-    """One panel for every task."""
-    figure, axes = rc.panels(analysis.series, columns=2, width=3.2)
-    rc.curves(axes, analysis.series)
-    for ax in axes.values():
-        ax.set_xlabel("upload of a device (MB)")
-    next(iter(axes.values())).set_ylabel("test accuracy")
-    rc.legend(figure, axes, columns=3)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="fslora/fig7",
     title="Sketches on top of top-k compression",
@@ -181,6 +170,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"only": "tasks"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=rc.Panel("upload of a device (MB)", "test accuracy"),
+    layout=rc.Layout(columns=2, width=3.2, share_y=True, legend=3),
     parallel="blocks",
 )

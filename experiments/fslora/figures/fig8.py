@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import ratecheck as rc
 from experiments.fslora.figures._budget import (
+    BY_RANK,
     BudgetConfig,
     blocks,
     claims,
@@ -33,14 +34,13 @@ from experiments.fslora.figures._budget import (
     measured,
     notes,
     over_ranks,
-    rank_axis,
     task_claims,
 )
 from experiments.fslora.figures._tasks import PAPER
 from experiments.fslora.figures._training import AVERAGE
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,17 +62,6 @@ def analyse(config: Fig8Config, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes(config, table))
 
 
-def draw(config: Fig8Config, analysis: rc.Analysis) -> Figure:
-    """The average and every task."""
-    figure, axes = rc.panels(analysis.series, columns=1 + len(config.tasks), width=2.4, height=2.2)
-    rc.curves(axes, analysis.series)
-    for ax in axes.values():
-        rank_axis(ax, config)
-    next(iter(axes.values())).set_ylabel("test accuracy")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="fslora/fig8",
     title="Sketched and whole modules at equal upload, fifty devices",
@@ -89,6 +78,7 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=BY_RANK,
+    layout=rc.Layout(columns=5, width=2.4, share_y=True),
     parallel="blocks",
 )

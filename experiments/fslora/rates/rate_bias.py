@@ -37,7 +37,6 @@ References: FSLoRA, Section 3.2, equation (2). Values are exact: means over all 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,9 +45,6 @@ from linsys.sketching.exact import sketched_gradient, sketched_gradients, sketch
 from linsys.sketching.sketch import every_support
 from linsys.sketching.systems import LeastSquares
 from linsys.validate import Array, check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Exponents in c: that of f^S - f and of its gradient at a point, and that of f - min f at the
 #: minimisers.
@@ -61,14 +57,15 @@ LATE = 0.5
 AT_POINT, AT_MINIMISERS = "(a) at a random point", "(b) at the minimisers of $f^S$"
 SPECTRUM = "(c) singular values"
 LAW = "theory"
-LOOKS: dict[str, dict[str, Any]] = {
-    r"$f^S - f$": {"color": "#0072B2", "marker": "o"},
-    r"$\|\nabla f^S - \nabla f\|$": {"color": "#D55E00", "marker": "s"},
-    r"$f - \min f$": {"color": "#009E73", "marker": "^"},
-}
-LOSS, SLOPE, LEFT = LOOKS
+LOSS, SLOPE, LEFT = r"$f^S - f$", r"$\|\nabla f^S - \nabla f\|$", r"$f - \min f$"
 #: Colours of the singular values, beginning with the largest.
 SHADES = ("#0072B2", "#56B4E9", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
+LOOKS = {
+    LOSS: rc.Look("#0072B2", "o"),
+    SLOPE: rc.Look("#D55E00", "s"),
+    LEFT: rc.Look("#009E73", "^"),
+    **{f"$s_{j + 1}$": rc.Look(colour, "o") for j, colour in enumerate(SHADES)},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,25 +267,6 @@ def _of_minimisers(
     ]
 
 
-def draw(config: RateBiasConfig, analysis: rc.Analysis) -> Figure:
-    """f^S against f, and where its minimisers lie."""
-    figure, axes = rc.panels(analysis.series, width=3.1, height=2.8, share_y=False)
-    theory = {"color": "#000000", "marker": "", "linestyle": ":", "linewidth": 1.0}
-    shades = {f"$s_{j + 1}$": {"color": colour, "marker": "o"} for j, colour in enumerate(SHADES)}
-    for one in analysis.series:
-        rc.curve(axes[one.panel], one, markers=99, **({**LOOKS, **shades, LAW: theory}[one.name]))
-    c = (1.0 / (config.r - 1.0), config.r - 1.0)
-    for panel, exponent in ((AT_POINT, POINT), (AT_MINIMISERS, GAP)):
-        rc.loglog(axes[panel])
-        axes[panel].set_xlabel("$r/k - 1$")
-        start = min(float(s.y[0]) for s in analysis.series if s.panel == panel)
-        rc.guide(axes[panel], exponent, (c[0], LATE), 0.4 * start)
-    axes[SPECTRUM].set_xlabel("$k$")
-    axes[SPECTRUM].set_ylabel("of $B A M^{1/2}$ at the minimiser")
-    rc.legend(figure, axes, columns=4)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="fslora/rate_bias",
     title="What a sketch does to the loss, against its rank",
@@ -302,6 +280,11 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        AT_POINT: rc.Panel("$r/k - 1$", log="xy", slope=rc.Guide(POINT, span=(0.0, 0.5))),
+        AT_MINIMISERS: rc.Panel("$r/k - 1$", log="xy", slope=rc.Guide(GAP, span=(0.0, 0.5))),
+        SPECTRUM: rc.Panel("$k$", "of $B A M^{1/2}$ at the minimiser"),
+    },
+    layout=rc.Layout(width=3.1, height=2.8, legend=4, looks=LOOKS, markers=99),
     parallel="blocks",
 )

@@ -30,7 +30,6 @@ References: FSLoRA, Algorithm 1, Theorem 4.4, Corollary 4.5, equations (6) and (
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,9 +39,6 @@ from experiments.fslora.rates._rates_floors import Floor
 from experiments.fslora.rates._rates_systems import Squares
 from linsys.validate import check_integer
 from ratecheck import exact_slope
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FIXED, FRESH = "one sketch a round", "fresh sketches"
 BATCHES = "one step, sketches and batches"
@@ -125,22 +121,6 @@ def analyse(config: RateDevicesConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: RateDevicesConfig, analysis: rc.Analysis) -> Figure:
-    """Floors with the laws."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=3.0, share_y=False)
-    rc.curves(axes, analysis.series)
-    span = (float(config.counts[0]), float(config.counts[-1]))
-    for panel, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xlabel("devices $N$")
-        ax.set_xticks(config.counts, [str(count) for count in config.counts])
-        low = min(float(s.y[0]) for s in analysis.series if s.panel == panel)
-        rc.guide(ax, STATED[panel], span, 0.5 * low, "stated")
-    axes[GIVEN].set_ylabel(r"$E\|\nabla f^S\|^2$")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="fslora/rate_devices",
     title="Where FSLoRA ends against the number of devices",
@@ -156,6 +136,16 @@ EXPERIMENT = rc.Experiment(
     ],
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        panel: rc.Panel(
+            "devices $N$",
+            r"$E\|\nabla f^S\|^2$",
+            log="xy",
+            slope=rc.Guide(slope, "stated: {}", span=(0.0, 1.0)),
+            ticks="points",
+        )
+        for panel, slope in STATED.items()
+    },
+    layout=rc.Layout(width=3.7, height=3.0),
     parallel="blocks",
 )

@@ -40,7 +40,6 @@ References: FSLoRA, Algorithm 1, Theorem 4.4, Corollary 4.5, equations (6), (7) 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -50,9 +49,6 @@ from experiments.fslora.rates._rates_floors import Floor
 from experiments.fslora.rates._rates_systems import Squares
 from linsys.validate import Array, check_integer
 from ratecheck import exact_slope
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FIXED, FRESH = "one sketch a round", "fresh sketches"
 GIVEN, TUNED = "(a) given step", "(b) step ~ 1/√H"
@@ -198,23 +194,19 @@ def _biases(config: RateLocalConfig) -> tuple[list[rc.Check], list[rc.Series]]:
     return checks, series
 
 
-def draw(config: RateLocalConfig, analysis: rc.Analysis) -> Figure:
-    """Floors with the laws, and biases."""
-    figure, axes = rc.panels(analysis.series, width=2.8, height=2.7, share_y=False)
-    rc.curves(axes, analysis.series)
-    for panel, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xlabel(
-            f"step $\\gamma$, $H = {config.bias_steps}$" if panel == BIAS else "steps $H$"
+def panels(config: RateLocalConfig) -> dict[str, rc.Panel]:
+    """Floors with the stated exponents, and biases."""
+    floors = {
+        panel: rc.Panel(
+            "steps $H$",
+            r"$E\|\nabla f^S\|^2$" if panel == GIVEN else "",
+            log="xy",
+            slope=rc.Guide(slope, "stated: {}", beside=FRESH, span=(0.0, 1.0)),
+            ticks="points",
         )
-        if panel != BIAS:
-            ax.set_xticks(config.steps, [str(h) for h in config.steps])
-            fresh = next(s for s in analysis.series if (s.panel, s.name) == (panel, FRESH))
-            span = (float(fresh.x[0]), float(fresh.x[-1]))
-            rc.guide(ax, STATED[panel], span, 0.6 * float(fresh.y[0]), "stated")
-    axes[GIVEN].set_ylabel(r"$E\|\nabla f^S\|^2$")
-    rc.legend(figure, axes, columns=4)
-    return figure
+        for panel, slope in STATED.items()
+    }
+    return floors | {BIAS: rc.Panel(f"step $\\gamma$, $H = {config.bias_steps}$", log="xy")}
 
 
 EXPERIMENT = rc.Experiment(
@@ -234,6 +226,7 @@ EXPERIMENT = rc.Experiment(
     ],
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=panels,
+    layout=rc.Layout(width=2.8, height=2.7, legend=4),
     parallel="blocks",
 )

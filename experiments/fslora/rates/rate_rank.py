@@ -16,7 +16,6 @@ References: FSLoRA, Theorem 4.4, equation (6).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,9 +29,6 @@ from experiments.fslora.rates._rates_one_step import (
     compute,
 )
 from linsys.validate import InputError, check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 HALF, ONE = "(a) against r, k/r given", "(b) against r, k given"
 
@@ -78,24 +74,26 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: RateRankConfig, analysis: rc.Analysis) -> Figure:
-    """Floors with the laws."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=3.0)
-    rc.curves(axes, analysis.series)
+def panels(config: RateRankConfig) -> dict[str, rc.Panel]:
+    """Each with the slope of its law."""
     more = np.array(config.ranks) - 1.0
-    for panel, title in ((HALF, "(a) $k = r/2$"), (ONE, f"(b) $k = {config.k}$")):
-        ax, law = axes[panel], [closed_form(config, SKETCHES, *p) for p in config.pairs(panel)]
-        rc.loglog(ax)
-        ax.set_xlabel("$r - 1$")
-        ax.set_xticks(more, [f"{value:g}" for value in more])
-        ax.minorticks_off()
-        ax.set_title(title)
-        rc.guide(
-            ax, rc.exact_slope(more, law).value, (float(more[0]), float(more[-1])), 0.5 * law[0]
+    return {
+        panel: rc.Panel(
+            "$r - 1$",
+            r"$E\|\nabla f^S\|^2$",
+            log="xy",
+            slope=rc.Guide(
+                rc.exact_slope(
+                    more, [closed_form(config, SKETCHES, *pair) for pair in config.pairs(panel)]
+                ).value,
+                beside=SKETCHES,
+                span=(0.0, 1.0),
+            ),
+            title=title,
+            ticks="points",
         )
-    axes[HALF].set_ylabel(r"$E\|\nabla f^S\|^2$")
-    rc.legend(figure, axes)
-    return figure
+        for panel, title in ((HALF, "(a) $k = r/2$"), (ONE, f"(b) $k = {config.k}$"))
+    }
 
 
 EXPERIMENT = rc.Experiment(
@@ -111,6 +109,7 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=panels,
+    layout=rc.Layout(width=3.7, height=3.0, share_y=True),
     parallel="blocks",
 )

@@ -10,7 +10,6 @@ References: FSLoRA, Theorem 4.4, equation (6).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,9 +24,6 @@ from experiments.fslora.rates._rates_one_step import (
     term,
 )
 from linsys.validate import Array, InputError, check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PANELS = {SKETCHES: "(a) against k/r", BATCHES: "(b) against k/r"}
 TERM = "its term in (6), scaled"
@@ -78,24 +74,16 @@ def analyse(config: RateSketchConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series + terms, checks, notes)
 
 
-def draw(config: RateSketchConfig, analysis: rc.Analysis) -> Figure:
-    """Floors with the laws."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=3.0)
-    rc.curves(axes, analysis.series)
-    for source, letter in ((SKETCHES, "a"), (BATCHES, "b")):
-        ax = axes[PANELS[source]]
-        rc.loglog(ax)
-        ax.set_xlabel("$r/k - 1$" if source == SKETCHES else "$r/k$")
-        values = config.c if source == SKETCHES else 1.0 + config.c
-        ax.set_xticks(values, [f"{value:.2g}" for value in values])
-        ax.minorticks_off()
-        ax.set_title(f"({letter}) {source}, $r = {config.r}$")
-    first = next(s for s in analysis.series if s.panel == PANELS[SKETCHES])
-    span = (float(first.x[0]), float(first.x[-1]))
-    rc.guide(axes[PANELS[SKETCHES]], 2.0, span, 0.5 * float(first.y[0]))
-    axes[PANELS[SKETCHES]].set_ylabel(r"$E\|\nabla f^S\|^2$")
-    rc.legend(figure, axes)
-    return figure
+def panels(config: RateSketchConfig) -> dict[str, rc.Panel]:
+    """Sketches against r/k - 1, batches against r/k."""
+    norm, of = r"$E\|\nabla f^S\|^2$", f"$r = {config.r}$"
+    slope = rc.Guide(2.0, beside="theory", span=(0.0, 1.0))
+    return {
+        PANELS[SKETCHES]: rc.Panel(
+            "$r/k - 1$", norm, "xy", slope, f"(a) {SKETCHES}, {of}", ticks="points"
+        ),
+        PANELS[BATCHES]: rc.Panel("$r/k$", log="xy", title=f"(b) {BATCHES}, {of}", ticks="points"),
+    }
 
 
 EXPERIMENT = rc.Experiment(
@@ -111,6 +99,7 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=panels,
+    layout=rc.Layout(width=3.7, height=3.0, share_y=True),
     parallel="blocks",
 )

@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,9 +47,6 @@ from experiments.fslora.rates._rates_floors import LEVEL, RELAX, Floor
 from experiments.fslora.rates._rates_systems import Squares, rounds
 from linsys.validate import Array, InputError
 from ratecheck import RESOLUTION
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FIXED, FRESH = "one sketch a round", "fresh sketches"
 TUNED, GIVEN = "(a) step of Corollary 4.5", "(b) given step"
@@ -270,23 +266,6 @@ def analyse(config: RateTConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: RateTConfig, analysis: rc.Analysis) -> Figure:
-    """The means with the laws."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=3.0)
-    rc.curves(axes, analysis.series)
-    span = (float(config.times[0]), float(config.times[-1]))
-    for panel, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xticks(config.times, [str(T) for T in config.times])
-        ax.minorticks_off()
-        ax.set_xlabel("rounds $T$")
-        low = min(float(s.y[0]) for s in analysis.series if s.panel == panel)
-        rc.guide(ax, STATED if panel == TUNED else OPTIMISATION, span, 0.6 * low)
-    axes[TUNED].set_ylabel(r"mean of $E\|\nabla f^S\|^2$")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="fslora/rate_t",
     title="The mean squared gradient against time",
@@ -300,6 +279,16 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        panel: rc.Panel(
+            "rounds $T$",
+            r"mean of $E\|\nabla f^S\|^2$",
+            log="xy",
+            slope=rc.Guide(slope, span=(0.0, 1.0)),
+            ticks="points",
+        )
+        for panel, slope in ((TUNED, STATED), (GIVEN, OPTIMISATION))
+    },
+    layout=rc.Layout(width=3.7, height=3.0, share_y=True),
     parallel="blocks",
 )
