@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,17 +38,14 @@ from linsys.preference.sharelora import method
 from linsys.preference.systems import PreferenceSystem
 from linsys.validate import Array
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 __all__ = [
     "BEST",
     "OURS",
+    "REFERENCES",
     "START",
     "LabelerConfig",
     "Structure",
     "Test",
-    "accuracy_curves",
     "compute",
     "count",
     "label_factors",
@@ -63,10 +60,7 @@ Structure = Literal["left", "right", "neither"]
 OURS = ("SI", "G", "WU")
 #: Names of the references in figures.
 BEST, START = "best possible", "no training"
-_REFERENCES: dict[str, dict[str, Any]] = {
-    BEST: {"color": "#000000", "marker": "", "linestyle": ":"},
-    START: {"color": "#7F7F7F", "marker": "", "linestyle": "--"},
-}
+REFERENCES = {BEST: rc.Look("#000000", line=":"), START: rc.Look("#7F7F7F", line="--")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,13 +236,3 @@ def rate_note(config: LabelerConfig, table: rc.Table, *names: str) -> str:
     text = ", ".join(f"{' '.join(map(str, arm[:-1]))}: {arm[-1]:g}" for arm in arms)
     ends = sum(arm[-1] in (min(config.rates), max(config.rates)) for arm in arms)
     return f"first learning rates, {ends} of {len(arms)} at an end of what was tried: {text}"
-
-
-def accuracy_curves(axes: dict[str, Axes], series: Sequence[rc.Series]) -> None:
-    """Every series into its panel, the references without markers; accuracy is on the y axis."""
-    names = list(dict.fromkeys(one.name for one in series))
-    for one in series:
-        rc.curve(
-            axes[one.panel], one, position=names.index(one.name), **_REFERENCES.get(one.name, {})
-        )
-    next(iter(axes.values())).set_ylabel("test accuracy")

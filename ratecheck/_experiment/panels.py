@@ -116,7 +116,7 @@ class Layout:
         height: of a panel, in inches.
         share_y: whether all vertical axes have the same ends, and only the first of a row a label.
         legend: how many columns the legend may have, or the names in each of them.
-        looks: name of a curve to its look; the legend has these names in this order.
+        looks: name of a curve to its look; the legend has these names last, in this order.
         markers: about so many along every curve.
     """
 

@@ -283,7 +283,7 @@ def draw_panels(series: Sequence[Series], about: Panels, layout: Layout | None =
             ax.set_xlabel(panel.x)
         if not (layout.share_y and place % columns):
             ax.set_ylabel(panel.y or (name if alone else ""))
-    legend(figure, axes, columns=layout.legend, order=layout.looks)
+    legend(figure, axes, columns=layout.legend, order=[*others, *layout.looks])
     return figure
 
 

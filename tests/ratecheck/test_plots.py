@@ -189,7 +189,7 @@ def test_curves_look_and_are_named_as_the_layout_says() -> None:
         return figure.axes[0].get_lines(), [text.get_text() for text in legend.get_texts()]
 
     lines, names = drawn(rc.Layout(looks=looks))
-    assert names == ["FedAvg", "mine", "law", "other"]
+    assert names == ["FedAvg", "other", "mine", "law"]
     by_name = {line.get_label(): line for line in lines}
     assert list(by_name) == ["mine", "FedAvg", "other", "law"]  # the last is drawn over all
     mine = by_name["mine"]

@@ -37,9 +37,9 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora._labelers import (
     BEST,
+    REFERENCES,
     START,
     LabelerConfig,
-    accuracy_curves,
     compute,
     over_labelers,
     rate_note,
@@ -47,10 +47,11 @@ from experiments.psharelora._labelers import (
 from linsys.preference.sharelora import METHODS
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 #: Within this factor of own* there is no check of LoRA-global.
 MARGIN = 2.0
+PANEL = "average accuracy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +81,9 @@ def threshold(config: Fig1Config, table: rc.Table) -> float:
 
 def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
     """Curves over what labelers have of their own, and the claims at every degree."""
-    series = [
-        rc.Series(name, "average accuracy", config.own, *_band(config, table, name))
-        for name in METHODS
-    ]
+    series = [rc.Series(name, PANEL, config.own, *_band(config, table, name)) for name in METHODS]
     series += [
-        rc.Series(name, "average accuracy", config.own, _band(config, table, "SI", value)[0])
+        rc.Series(name, PANEL, config.own, _band(config, table, "SI", value)[0])
         for name, value in ((BEST, "best"), (START, "start"))
     ]
     limit, checks = threshold(config, table), list[rc.Check]()
@@ -130,16 +128,6 @@ def _band(
     return rc.mean_band(np.column_stack(columns))
 
 
-def draw(config: Fig1Config, analysis: rc.Analysis) -> Figure:
-    """Accuracy over the labelers' own share."""
-    figure, axes = rc.panels(analysis.series, width=4.6, height=3.2)
-    accuracy_curves(axes, analysis.series)
-    (ax,) = axes.values()
-    ax.set_xlabel("share of its own that a labeler has")
-    rc.legend(figure, axes, columns=3)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="psl/fig1",
     title="Accuracy of seven ways to train modules for five labelers",
@@ -152,6 +140,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"structure": ("left",), "case": "own", "method": METHODS}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=rc.Panel("share of its own that a labeler has", "test accuracy", title=PANEL),
+    layout=rc.Layout(width=4.6, height=3.2, legend=3, looks=REFERENCES),
     parallel="blocks",
 )

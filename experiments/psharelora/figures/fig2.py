@@ -29,9 +29,9 @@ import ratecheck as rc
 from experiments.psharelora._labelers import (
     BEST,
     OURS,
+    REFERENCES,
     START,
     LabelerConfig,
-    accuracy_curves,
     compute,
     count,
     per_labeler,
@@ -41,6 +41,8 @@ from linsys.preference.sharelora import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+PANEL = "accuracy by labeler"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +68,7 @@ class Fig2Config(LabelerConfig):
 def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
     """Accuracy of every labeler, and for how many of them the claims are true."""
     accuracies = {name: per_labeler(table, method=name) for name in METHODS}
-    labelers, panel = np.arange(len(config.own)), "accuracy by labeler"
+    labelers, panel = np.arange(len(config.own)), PANEL
     series = [rc.Series(name, panel, labelers, *rc.mean_band(accuracies[name])) for name in METHODS]
     series += [
         rc.Series(name, panel, labelers, per_labeler(table, value, method="SI").mean(axis=0))
@@ -106,12 +108,17 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
 
 def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     """Accuracy over labelers."""
-    figure, axes = rc.panels(analysis.series, width=4.6, height=3.2)
-    accuracy_curves(axes, analysis.series)
-    (ax,) = axes.values()
-    ax.set_xticks(range(len(config.own)), [f"{i}\n{own:g}" for i, own in enumerate(config.own)])
-    ax.set_xlabel("labeler, and the share of its own that it has")
-    rc.legend(figure, axes, columns=3)
+    figure = rc.draw_panels(
+        analysis.series,
+        rc.Panel(
+            "labeler, and the share of its own that it has",
+            "test accuracy",
+            title="accuracy by labeler",
+        ),
+        rc.Layout(width=4.6, height=3.2, legend=3, looks=REFERENCES),
+    )
+    ticks = [f"{i}\n{own:g}" for i, own in enumerate(config.own)]
+    figure.axes[0].set_xticks(range(len(config.own)), ticks)
     return figure
 
 

@@ -30,9 +30,9 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora._labelers import (
     BEST,
+    REFERENCES,
     START,
     Structure,
-    accuracy_curves,
     compute,
     count,
     per_labeler,
@@ -41,7 +41,7 @@ from experiments.psharelora._labelers import (
 from experiments.psharelora.figures import fig2
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 STRUCTURES: tuple[Structure, ...] = get_args(Structure)
 PANELS = {
@@ -98,17 +98,6 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: Fig3Config, analysis: rc.Analysis) -> Figure:
-    """A panel for every structure."""
-    figure, axes = rc.panels(analysis.series, width=2.6, height=2.4)
-    accuracy_curves(axes, analysis.series)
-    for ax in axes.values():
-        ax.set_xticks(range(len(config.own)))
-        ax.set_xlabel("labeler")
-    rc.legend(figure, axes, columns=4)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="psl/fig3",
     title="Sharing up-projections against sharing down-projections",
@@ -121,6 +110,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"structure": STRUCTURES, "case": (0.0,), "method": SHARED}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=rc.Panel("labeler", "test accuracy", ticks="points"),
+    layout=rc.Layout(height=2.4, share_y=True, legend=4, looks=REFERENCES),
     parallel="blocks",
 )

@@ -45,7 +45,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,9 +55,6 @@ from linsys.preference.estimators import Fit, fit_full, fit_global, fit_local, f
 from linsys.preference.instances import isotropic_features
 from linsys.preference.systems import PreferenceSystem
 from linsys.validate import Array, check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NAMES = ("shared", "local", "global", "full")
 #: Pairs of estimators of which the second is better with more data.
@@ -360,19 +357,17 @@ def _counts(config: RewardErrorConfig, N: int, derived: Mapping[str, Law]) -> st
     return "variance over that of full (numbers of parameters): " + "; ".join(parts)
 
 
-def draw(config: RewardErrorConfig, analysis: rc.Analysis) -> Figure:
-    """A panel for every number of users and tail."""
-    figure, axes = rc.panels(analysis.series, columns=len(config.tails), width=3.2, height=2.4)
-    for one in analysis.series:
-        if one.name in NAMES:
-            rc.curve(axes[one.panel], one, position=NAMES.index(one.name))
-        else:
-            axes[one.panel].plot(one.x, one.y, color="#000000", linestyle=":", linewidth=1.0)
-    for ax in axes.values():
-        rc.loglog(ax)
-        ax.set(xlabel="comparisons of every user", ylabel="reward error")
-    rc.legend(figure, axes)
-    return figure
+def layout(config: RewardErrorConfig) -> rc.Layout:
+    """A row for every number of users; the legend leaves out the laws."""
+    law = rc.Look("#000000", line=":", width=1.0)
+    return rc.Layout(
+        columns=len(config.tails),
+        width=3.2,
+        height=2.4,
+        share_y=True,
+        legend=[[name] for name in NAMES],
+        looks={f"law of {name}": law for name in NAMES},
+    )
 
 
 EXPERIMENT = rc.Experiment(
@@ -387,6 +382,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"N": "users", "tail": "tails", "replicate": "replicates"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=rc.Panel("comparisons of every user", "reward error", log="xy"),
+    layout=layout,
     parallel="blocks",
 )

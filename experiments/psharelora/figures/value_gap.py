@@ -34,14 +34,14 @@ The picture shows means over instances with 90 % bands; an instance is a draw of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
+from linsys.preference.bracketing import bound as log_bracketing
 
 import ratecheck as rc
 from linsys import InputError
-from linsys.preference.bracketing import bound as log_bracketing
 from linsys.preference.confidence import ConfidenceSet, error_terms, zeta
 from linsys.preference.estimators import fit_shared
 from linsys.preference.instances import shared_users
@@ -50,9 +50,6 @@ from linsys.preference.pessimism import pessimistic_policy
 from linsys.preference.subspace import diversity
 from linsys.preference.systems import PreferenceSystem
 from linsys.validate import Array, check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: The reference policy: uniform, or mixed with the best or the worst policy of the first user.
 Coverage = Literal["uniform", "expert", "avoids"]
@@ -63,6 +60,8 @@ DELTA = 0.1
 COVERAGES: tuple[Coverage, ...] = get_args(Coverage)
 GREEDY, LEAST, SHAPED = "greedy", "ball, least", "shaped, least"
 SQUARED, ROOTED = "ball, squared", "ball, rooted"
+OVER = "{}: over zeta"
+GAP = rc.Panel(y="value gap", log="x", ticks="points", low=0.0)
 LEVELS = (GREEDY, LEAST, SHAPED, SQUARED, ROOTED)
 #: Names of the two levels in linsys.
 FORMS = ("squared", "C.3")
@@ -233,7 +232,7 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
             for name, values in gaps.items()
         ]
     for coverage in COVERAGES:
-        series += _over_levels(config, table.where(coverage=coverage), f"{coverage}: over zeta")
+        series += _over_levels(config, table.where(coverage=coverage), OVER.format(coverage))
     least = table.where(level=LEAST, share=1.0)
     ratio = least["ratio"]
     checks.append(
@@ -348,27 +347,6 @@ def _over_levels(config: ValueGapConfig, table: rc.Table, panel: str) -> list[rc
     return [rc.Series(GREEDY, panel, x, [greedy] * len(x)), *series]
 
 
-def draw(config: ValueGapConfig, analysis: rc.Analysis) -> Figure:
-    """N_p above, zeta below."""
-    figure, axes = rc.panels(
-        analysis.series, columns=len(COVERAGES), width=2.7, height=2.2, share_y=False
-    )
-    for one in analysis.series:
-        rc.curve(axes[one.panel], one, position=LEVELS.index(one.name))
-    for name, ax in axes.items():
-        over = name not in COVERAGES
-        ticks = config.shares if over else config.sizes
-        ax.set_xscale("log")
-        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        ax.minorticks_off()
-        ax.set_ylim(bottom=0.0)
-        ax.set_xlabel("zeta / least level" if over else "comparisons of every user")
-    for name in (COVERAGES[0], f"{COVERAGES[0]}: over zeta"):
-        axes[name].set_ylabel("value gap")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="psl/value_gap",
     title="What pessimism costs and what it buys",
@@ -383,6 +361,10 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"coverage": COVERAGES, "instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        **dict.fromkeys(COVERAGES, replace(GAP, x="comparisons of every user")),
+        **dict.fromkeys(map(OVER.format, COVERAGES), replace(GAP, x="zeta / least level")),
+    },
+    layout=rc.Layout(columns=len(COVERAGES), width=2.7),
     parallel="blocks",
 )

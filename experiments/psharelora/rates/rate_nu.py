@@ -29,7 +29,6 @@ References: P-ShareLoRA, Theorem 4.1, Definition 4.1, Remark 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,10 +38,8 @@ from experiments.psharelora.rates._rate_laws import Law
 from experiments.psharelora.rates._rate_runs import LAW, LEVEL, SharedRankConfig, compare_with_law
 from linsys.validate import Array, InputError, check_integer, check_number
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 VARIANCE, BIAS = "(a) variance", "(b) floor with a tail"
+NU = r"$\nu = \sigma_k^2 / N$"
 #: The exponent as printed, and the exponents of the floor as nu goes to 0.
 STATED = -1.0
 EXPONENTS: dict[Kind, float] = {"isotropic": 1.0, "random": STATED}
@@ -235,25 +232,6 @@ def _floors(config: RateNuConfig, table: rc.Table) -> tuple[list[rc.Series], lis
     return series, checks
 
 
-def draw(config: RateNuConfig, analysis: rc.Analysis) -> Figure:
-    """Variance and floors."""
-    figure, axes = rc.panels(analysis.series, width=3.8, height=3.0, share_y=False)
-    rc.curves(axes, analysis.series, markevery=1)
-    for ax in axes.values():
-        rc.loglog(ax)
-        ax.set_xlabel(r"$\nu = \sigma_k^2 / N$")
-    axes[VARIANCE].set_ylabel("squared distance, times $N N_p$")
-    axes[BIAS].set_ylabel(
-        r"$\mathrm{dist}^2(B_{\mathrm{pop}}, B_\diamond)\, N / \Sigma_{\mathrm{tail}}$"
-    )
-    span = (float(config.grid[0]), 0.1 * config.small)
-    for kind, exponent in EXPONENTS.items():
-        one = next(s for s in analysis.series if s.name == FEATURES[kind][0])
-        rc.guide(axes[BIAS], exponent, span, 0.4 * float(np.asarray(one.y)[0]))
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="psl/rate_nu",
     title="Distance of the shared factor against the diversity of users",
@@ -267,6 +245,18 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        VARIANCE: rc.Panel(NU, "squared distance, times $N N_p$", log="xy"),
+        BIAS: rc.Panel(
+            NU,
+            r"$\mathrm{dist}^2(B_{\mathrm{pop}}, B_\diamond)\, N / \Sigma_{\mathrm{tail}}$",
+            log="xy",
+            slope=[
+                rc.Guide(exponent, beside=FEATURES[kind][0], span=(0.0, 0.3))
+                for kind, exponent in EXPONENTS.items()
+            ],
+        ),
+    },
+    layout=rc.Layout(width=3.8, height=3.0, markers=99),
     parallel="blocks",
 )

@@ -26,7 +26,6 @@ References: P-ShareLoRA, Theorem 4.1, Proposition 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,9 +39,6 @@ from experiments.psharelora.rates._rate_runs import (
     error_series,
 )
 from linsys.validate import Array, check_integer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 EQUAL, UNEQUAL = "(a) equal singular values", "(b) unequal singular values"
 #: The printed exponent of k.
@@ -144,19 +140,6 @@ def analyse(config: RateRankConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: RateRankConfig, analysis: rc.Analysis) -> Figure:
-    """dist^2 with the laws and the printed shape."""
-    figure, axes = rc.panels(analysis.series, width=3.6, height=3.0)
-    rc.curves(axes, analysis.series)
-    for ax in axes.values():
-        ax.set_xlabel("rank $k$")
-        ax.set_xticks(config.ranks)
-        ax.set_ylim(bottom=0.0)
-    axes[EQUAL].set_ylabel(r"$\mathrm{dist}^2(\hat B, B_\diamond)$")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="psl/rate_rank",
     title="Distance of the shared factor against its rank",
@@ -172,6 +155,7 @@ EXPERIMENT = rc.Experiment(
     blocks=lambda config: config.pieces(EQUAL, UNEQUAL),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=rc.Panel("rank $k$", r"$\mathrm{dist}^2(\hat B, B_\diamond)$", ticks="points", low=0.0),
+    layout=rc.Layout(width=3.6, height=3.0, share_y=True),
     parallel="blocks",
 )

@@ -21,7 +21,6 @@ References: P-ShareLoRA, Theorem 4.1, Definition A.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,9 +35,6 @@ from experiments.psharelora.rates._rate_runs import (
     error_series,
 )
 from linsys.validate import Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 EXACT, TAIL = "(a) no tail", "(b) with a tail"
 TURN = "(c) many users: turn along the bias"
@@ -167,22 +163,6 @@ def _of_turns(config: RateSamplesConfig, part: rc.Table, series: list[rc.Series]
     return checks
 
 
-def draw(config: RateSamplesConfig, analysis: rc.Analysis) -> Figure:
-    """dist^2 with the laws, and the turn."""
-    figure, axes = rc.panels(analysis.series, width=3.3, height=2.9, share_y=False)
-    rc.curves(axes, analysis.series)
-    for panel, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xlabel("comparisons of a user $N_p$")
-        law = next(s for s in analysis.series if s.panel == panel and s.name == LAW)
-        x, y = np.asarray(law.x), np.asarray(law.y)
-        rc.guide(ax, -1.0, (float(x[0]), float(x[-1])), 0.3 * float(y[0]))
-    axes[EXACT].set_ylabel("squared distance")
-    axes[TURN].set_ylabel("turn, in radians")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="psl/rate_samples",
     title="Distance of the shared factor against the number of comparisons",
@@ -196,6 +176,15 @@ EXPERIMENT = rc.Experiment(
     blocks=lambda config: config.pieces(EXACT, TAIL, TURN),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        panel: rc.Panel(
+            "comparisons of a user $N_p$",
+            y,
+            log="xy",
+            slope=rc.Guide(-1.0, beside=LAW, distance=0.25),
+        )
+        for panel, y in ((EXACT, "squared distance"), (TAIL, ""), (TURN, "turn, in radians"))
+    },
+    layout=rc.Layout(width=3.3, height=2.9),
     parallel="blocks",
 )

@@ -28,7 +28,6 @@ References: P-ShareLoRA, Theorem 4.1, Lemma 4, Remark 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,10 +43,8 @@ from experiments.psharelora.rates._rate_runs import (
 from linsys.preference.estimators import fit_shared
 from linsys.validate import Array, check_number
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 FLOOR, DATA = "(a) infinitely many comparisons", "(b) from data"
+TAIL = r"relative tail $\Sigma_{\mathrm{tail}} / (N \nu)$"
 #: Exponents of dist in Sigma_tail: as printed and as derived.
 STATED, DERIVED = 0.25, 0.5
 #: The next order of dist, relative to the first, is at most this times the root of the relative
@@ -248,24 +245,6 @@ def _floors(config: RateTailConfig, part: rc.Table) -> tuple[list[rc.Series], li
     return series, checks
 
 
-def draw(config: RateTailConfig, analysis: rc.Analysis) -> Figure:
-    """Floors with the bound, and estimates from data."""
-    figure, axes = rc.panels(analysis.series, width=3.8, height=3.1, share_y=False)
-    rc.curves(axes, analysis.series)
-    for ax in axes.values():
-        rc.loglog(ax)
-        ax.set_xlabel(r"relative tail $\Sigma_{\mathrm{tail}} / (N \nu)$")
-    axes[FLOOR].set_ylabel(r"$\mathrm{dist}^2(B_{\mathrm{pop}}, B_\diamond)$")
-    axes[DATA].set_ylabel(r"$\mathrm{dist}^2(\hat B, B_\diamond)$")
-    x = (config.exact[0], config.late)
-    law = next(np.asarray(s.y) for s in analysis.series if s.panel == FLOOR)
-    rc.guide(axes[FLOOR], 2.0 * STATED, x, 3e4 * float(law[0]), "printed: slope 0.5")
-    low = min(float(np.asarray(s.y)[0]) for s in analysis.series if s.panel == FLOOR)
-    rc.guide(axes[FLOOR], 2.0 * DERIVED, x, 0.3 * low)
-    rc.legend(figure, axes, columns=4)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="psl/rate_tail",
     title="Distance of the shared factor against the tail",
@@ -279,6 +258,24 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        FLOOR: rc.Panel(
+            TAIL,
+            r"$\mathrm{dist}^2(B_{\mathrm{pop}}, B_\diamond)$",
+            log="xy",
+            slope=(
+                rc.Guide(
+                    2.0 * STATED,
+                    "printed: slope {}",
+                    beside=KINDS["random"],
+                    above=True,
+                    span=(0.2, 0.6),
+                ),
+                rc.Guide(2.0 * DERIVED, span=(0.0, 0.4)),
+            ),
+        ),
+        DATA: rc.Panel(TAIL, r"$\mathrm{dist}^2(\hat B, B_\diamond)$", log="xy"),
+    },
+    layout=rc.Layout(width=3.8, height=3.1, legend=4),
     parallel="blocks",
 )

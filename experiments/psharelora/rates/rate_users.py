@@ -21,7 +21,6 @@ References: P-ShareLoRA, Theorem 4.1, Proposition 1; Neyman and Scott (1948).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,9 +35,6 @@ from experiments.psharelora.rates._rate_runs import (
     error_series,
 )
 from linsys.validate import Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PANELS: dict[Kind, str] = {
     "mirrored": "(a) features alike on both sides of $B_\\diamond$",
@@ -154,24 +150,6 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis([*series, *turns], checks, notes)
 
 
-def draw(config: RateUsersConfig, analysis: rc.Analysis) -> Figure:
-    """dist^2 with the laws, and the bias."""
-    figure, axes = rc.panels(analysis.series, width=3.3, height=2.9, share_y=False)
-    rc.curves(axes, analysis.series)
-    N = config.N
-    for panel in PANELS.values():
-        rc.loglog(axes[panel])
-        law = next(s for s in analysis.series if s.panel == panel and s.name == LAW)
-        rc.guide(axes[panel], -1.0, (float(N[0]), float(N[-1])), 0.4 * float(np.asarray(law.y)[0]))
-        axes[panel].set_ylabel(r"$\mathrm{dist}^2(\hat B, B_\diamond)$")
-    axes[SHIFT].set_xscale("log")
-    axes[SHIFT].set_ylabel("along the bias under random features")
-    for ax in axes.values():
-        ax.set_xlabel("users $N$")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="psl/rate_users",
     title="Distance of the shared factor against the number of users",
@@ -187,6 +165,18 @@ EXPERIMENT = rc.Experiment(
     blocks=lambda config: config.pieces(*PANELS),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        **{
+            panel: rc.Panel(
+                "users $N$",
+                r"$\mathrm{dist}^2(\hat B, B_\diamond)$",
+                log="xy",
+                slope=rc.Guide(-1.0, beside=LAW, span=(0.0, 1.0)),
+            )
+            for panel in PANELS.values()
+        },
+        SHIFT: rc.Panel("users $N$", "along the bias under random features", log="x"),
+    },
+    layout=rc.Layout(width=3.3, height=2.9),
     parallel="blocks",
 )
