@@ -10,23 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
 
-from ratecheck._fallback import PACKAGES, ROOT, find_ours
-
-
-class _OurPackages:
-    """A finder of modules, as ``sys.meta_path`` holds them."""
-
-    @staticmethod
-    def find_spec(
-        name: str, path: Sequence[str] | None = None, target: object = None
-    ) -> ModuleSpec | None:
-        return find_ours(name)
-
-
-sys.meta_path.insert(0, _OurPackages())
+from ratecheck._fallback import PACKAGES, ROOT, take_plain_names
 
 
 def foreign_package() -> str | None:
@@ -37,3 +22,6 @@ def foreign_package() -> str | None:
         if module is not None and os.path.realpath(file) != os.path.realpath(ours):
             return f"package {name} must be {ours}; found {file}, which was imported before"
     return None
+
+
+take_plain_names()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,12 +22,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from ratecheck._fallback import find_ours
+from ratecheck._fallback import ROOT, find_ours, holds_python, import_ours, import_statement
 
 #: What the names of these packages begin with.
 PREFIX = "_user_"
-#: Where our packages lie, as sources and when they are installed.
-ROOT = Path(__file__).resolve().parents[1]
 
 
 class UserModules:
@@ -96,7 +93,7 @@ class UserModules:
     ) -> ModuleType:
         top = name.partition(".")[0]
         if level or not self._holds(top):
-            return __import__(name, globals, locals, fromlist or (), level)
+            return import_statement(name, globals, locals, fromlist, level)
         try:
             inner = __import__(f"{self.name}.{name}", globals, locals, fromlist or (), 0)
         except ImportError as error:
@@ -144,8 +141,8 @@ def users_package(name: str, folders: Sequence[Path]) -> Path | None:
         spec = PathFinder.find_spec(name, [str(folder)])
         places = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
         # a folder of results is no package, only one of Python files is
-        is_package = any(True for place in places for _ in place.rglob("*.py"))
-        is_ours = (folder / name).resolve() == ROOT / name
+        is_package = any(map(holds_python, places))
+        is_ours = (folder / name).resolve() == (ROOT / name).resolve()
         if spec is not None and (spec.origin or is_package) and not is_ours:
             return folder
     return None
@@ -188,7 +185,7 @@ class _OurLoader(Loader):
         self.name = name
 
     def exec_module(self, module: ModuleType) -> None:
-        sys.modules[module.__name__] = importlib.import_module(self.name)
+        sys.modules[module.__name__] = import_ours(self.name)
 
 
 class _Finder:

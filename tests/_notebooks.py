@@ -37,28 +37,39 @@ def execute(path: Path, probe: str, folder: Path) -> tuple[Any, dict[str, Any]]:
 
     ``probe`` is code for a last cell; it prints one JSON object.
     """
+    notebook = read(path)
+    notebook.cells.append(nbformat.v4.new_code_cell(probe))
+    work = folder / "work"
+    work.mkdir()
+    python_path = os.environ.get("PYTHONPATH")
+    paths = [str(ROOT), *([python_path] if python_path else [])]
+    run(notebook, Path(sys.executable), os.pathsep.join(paths), work, folder)
+    assert list(work.iterdir()) == []  # the notebook leaves nothing behind
+    return notebook, json.loads(text_of(notebook.cells[-1]))
+
+
+def run(notebook: Any, python: Path, python_path: str, work: Path, folder: Path) -> None:
+    """Run all cells by this interpreter in the folder ``work``; the other one gets Jupyter's files.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: a cell has failed.
+    """
     kernel = folder / "jupyter" / "kernels" / "python3"
     kernel.mkdir(parents=True)
     (kernel / "kernel.json").write_text(
         json.dumps(
             {
-                "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                "argv": [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"],
                 "display_name": "Python 3",
                 "language": "python",
             }
         )
     )
-    notebook = read(path)
-    notebook.cells.append(nbformat.v4.new_code_cell(probe))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JUPYTER_PATH", str(folder / "jupyter"))
         patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))
-        python_path = os.environ.get("PYTHONPATH")
-        paths = [str(ROOT), *([python_path] if python_path else [])]
-        patch.setenv("PYTHONPATH", os.pathsep.join(paths))
-        work = folder / "work"
-        work.mkdir()
+        patch.setenv("PYTHONPATH", python_path)
         client = NotebookClient(
             notebook,
             timeout=300,
@@ -67,8 +78,6 @@ def execute(path: Path, probe: str, folder: Path) -> tuple[Any, dict[str, Any]]:
             resources={"metadata": {"path": work}},
         )
         client.execute()
-    assert list(work.iterdir()) == []  # the notebook leaves nothing behind
-    return notebook, json.loads(text_of(notebook.cells[-1]))
 
 
 def source_up_to(notebook: Any, tag: str, *edits: tuple[str, str]) -> str:

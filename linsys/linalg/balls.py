@@ -591,7 +591,7 @@ def _calls_logistic(x: Numbers) -> Numbers:
     """The body of linsys.linalg.logistic within the arithmetic; it sees that module's names."""
     import sys
 
-    balls: Any = sys.modules["linsys.linalg.balls"]
+    balls: Any = sys.modules[f"{__name__}.balls"]  # the name is that of linsys.linalg here
     function = balls.logistic if is_precise(x) else balls.plain_logistic
     return np.asarray(function(x))
 

@@ -16,8 +16,10 @@ from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
 from ratecheck._certify.identities import Broken, decide
 from ratecheck._claims.claim import Claim, Entry
 from ratecheck._discover.catalogue import Item
+from ratecheck._fallback import plain_name
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._user_modules import PREFIX
+from ratecheck._verdicts.testing import entry_of
 from ratecheck._verdicts.verdict import judge
 
 #: Why a claim of this kind has no certificate.
@@ -41,17 +43,20 @@ class Proof:
     reason: str = ""
 
 
-def certify(claim: Entry, instance: Mapping[str, Any] | None = None, limit: float = LIMIT) -> Proof:
+def certify(
+    claim: Entry | str, instance: Mapping[str, Any] | None = None, limit: float = LIMIT
+) -> Proof:
     """Prove a claim's verdict: that it is false at an instance, or of an identity that it is true.
 
     Args:
-        claim: any claim.
+        claim: any claim, or the id of one of the catalogue.
         instance: plain lists by field, to prove that the claim is false there; by default the
             counterexample of a quick search.
         limit: seconds of CPU time for the proof.
 
     Raises:
-        InputError: extra ``certify`` is not installed, or the instance has other fields.
+        InputError: extra ``certify`` is not installed, the instance has other fields, or this is no
+            claim.
 
     >>> from ratecheck import claim, interval
     >>> @claim(id="mine.root", source="", kind="upper", text="", fields={"x": interval()})
@@ -61,6 +66,7 @@ def certify(claim: Entry, instance: Mapping[str, Any] | None = None, limit: floa
     >>> proof.certificate["cases"]
     [{'entry': 0, 'measured': ['1/10', '1/10'], 'bound': ['1/100', '1/100']}]
     """
+    claim = claim if isinstance(claim, Entry) else entry_of(claim)
     item = _item(claim)
     if instance is None and isinstance(claim, Claim):
         verdict = judge(claim)
@@ -75,7 +81,7 @@ def _item(claim: Entry) -> Item:
     file = inspect.getsourcefile(function) if inspect.isfunction(function) else None
     if module == "__main__" or module.startswith(PREFIX) or "." not in module:
         return Item(claim, str(Path(file).resolve()) if file and Path(file).is_file() else "", "")
-    return Item(claim, module, "")
+    return Item(claim, plain_name(module), "")
 
 
 def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) -> Proof:

@@ -517,16 +517,15 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Time our code against the best peers on this machine, in the same run."""
-    import importlib
-
     from ratecheck._discover import registry
+    from ratecheck._fallback import import_ours
     from ratecheck._names import check_name
     from ratecheck._report import experiments, terminal
 
     benchmarks = registry.benchmarks()
     check_name("benchmark", name, list(benchmarks))
     with redirect_stdout(sys.stderr):
-        rows = importlib.import_module(benchmarks[name]).run(quick)
+        rows = import_ours(benchmarks[name]).run(quick)
     if as_json:
         print(terminal.dump([row.to_dict() for row in rows]))
     else:

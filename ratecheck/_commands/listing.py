@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib.util
 import json
 import os
 import platform
@@ -20,6 +19,7 @@ from typing import Any
 
 from ratecheck._discover import papers
 from ratecheck._discover.table import FILE, find_table
+from ratecheck._fallback import folders_of
 from ratecheck._report.terminal import console, tabulate
 from ratecheck._report.words import in_words
 
@@ -130,8 +130,7 @@ def _fingerprint(out: Path) -> str:
     packages = {*_OURS, *(package.partition(".")[0] for package in papers.installed().values())}
     digest.update("".join(f"{name} {p}\0" for name, p in papers.installed().items()).encode())
     for package in sorted(packages):
-        spec = importlib.util.find_spec(package)
-        for root in (spec and spec.submodule_search_locations) or ():
+        for root in folders_of(package):
             for line in _files(root, _OF_PACKAGES):
                 digest.update(line.encode(errors="surrogateescape"))
     return _of_files(digest.hexdigest(), _files(str(out), _OF_RESULTS))

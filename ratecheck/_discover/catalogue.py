@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-import importlib
 import inspect
 import re
 from collections.abc import Mapping, Sequence
@@ -24,6 +23,7 @@ from ratecheck._discover import papers, project
 from ratecheck._discover.project import raise_fault
 from ratecheck._discover.table import Broken
 from ratecheck._discover.user_file import load
+from ratecheck._fallback import import_ours
 from ratecheck._names import check_name
 
 
@@ -149,7 +149,7 @@ def module(origin: str) -> ModuleType:
     if origin.endswith(".py"):
         return load(Path(origin), "claims file")
     try:
-        return importlib.import_module(origin)
+        return import_ours(origin)
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(

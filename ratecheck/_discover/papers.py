@@ -9,15 +9,12 @@ none of them.
 from __future__ import annotations
 
 import functools
-import importlib.util
-import os
 import pkgutil
 import re
-from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from ratecheck._fallback import find_ours
+from ratecheck._fallback import folders_of
 
 PAPERS = "ratecheck.papers"
 BENCHMARKS = "ratecheck.benchmarks"
@@ -30,31 +27,17 @@ def installed(group: str = PAPERS) -> dict[str, str]:
 
 
 def check_found(reference: str) -> None:
-    """Refuse an id or a pattern of a paper whose package is not the one that Python finds.
+    """Refuse an id or a pattern of a paper whose package is not there.
 
     Raises:
-        InputError: another package of its name comes first, such as a user's ``experiments``.
+        InputError: Python finds no package of the name under which it is installed.
     """
     name = re.split(r"[./*?\[]", reference, maxsplit=1)[0]
     package = installed().get(name)
-    if package is None:
-        return
-    try:
-        spec = importlib.util.find_spec(package)
-    except ModuleNotFoundError:
-        spec = None
-    ours = find_ours(package)
-    if spec is not None and (ours is None or _folders(spec) & _folders(ours)):
-        return
-    from linsys import InputError  # names of papers are asked for where nothing is computed
+    if package is not None and not folders_of(package):
+        from linsys import InputError  # names of papers are asked for where nothing is computed
 
-    other = package if spec is not None else package.partition(".")[0]
-    spec = spec or importlib.util.find_spec(other)
-    places = [*((spec and spec.submodule_search_locations) or ()), "nowhere"]
-    raise InputError(
-        f"paper {name} must be found as package {package}; found {other} in {places[0]}: the "
-        "command `ratecheck` takes its own packages, or rename the folder"
-    )
+        raise InputError(f"paper {name} must be found as package {package}; found none")
 
 
 def check_free(name: str, what: str) -> None:
@@ -75,15 +58,8 @@ def check_free(name: str, what: str) -> None:
         )
 
 
-def _folders(spec: ModuleSpec) -> set[str]:
-    """Where the modules of a package are looked for."""
-    return {os.path.realpath(folder) for folder in spec.submodule_search_locations or ()}
-
-
 def modules(package: str, folder: str = "") -> dict[str, str]:
     """Name to full name of the public modules in a folder of a package, in alphabetical order."""
-    spec = importlib.util.find_spec(package)
-    roots = list(spec.submodule_search_locations or ()) if spec else []
-    infos = pkgutil.iter_modules([str(Path(root) / folder) for root in roots])
+    infos = pkgutil.iter_modules([str(Path(root) / folder) for root in folders_of(package)])
     inside = f"{package}.{folder}" if folder else package
     return {m.name: f"{inside}.{m.name}" for m in infos if not m.name.startswith("_")}

@@ -12,7 +12,6 @@ never do. They are read anew by every command.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +21,7 @@ from linsys import InputError
 from ratecheck._discover import papers
 from ratecheck._discover.table import TABLE, Broken, find_table
 from ratecheck._discover.user_file import load
+from ratecheck._fallback import folders_of
 
 #: The table's only key.
 KEY = "files"
@@ -159,11 +159,7 @@ def _from_here(path: Path) -> Path:
 def _is_installed(path: Path) -> bool:
     """Whether a file is of a paper that is installed from here, and is known as such."""
     for package in papers.installed().values():
-        try:
-            spec = importlib.util.find_spec(package)
-        except ModuleNotFoundError:
-            continue
-        roots = (spec and spec.submodule_search_locations) or ()
-        if any(path.resolve().is_relative_to(Path(root).resolve()) for root in roots):
+        roots = [Path(root).resolve() for root in folders_of(package)]
+        if any(path.resolve().is_relative_to(root) for root in roots):
             return True
     return False

@@ -9,7 +9,6 @@ all of them or for one that no installed paper has.
 from __future__ import annotations
 
 import fnmatch
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +19,7 @@ from ratecheck._discover import papers, project
 from ratecheck._discover.table import Broken
 from ratecheck._discover.user_file import load
 from ratecheck._experiment.model import Experiment
+from ratecheck._fallback import import_ours
 from ratecheck._names import check_name
 
 #: What the ids of experiments on language models begin with; they need more installed.
@@ -121,7 +121,7 @@ def find_experiment(reference: str) -> Experiment[Any]:
     papers.check_found(reference)
     of_papers = {**_synthetic(), **_on_models()}
     if reference in of_papers:
-        return _of_module(importlib.import_module(of_papers[reference]), reference)
+        return _of_module(import_ours(of_papers[reference]), reference)
     faults: list[str] = []
     own = _own(faults.append)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import struct
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from ratecheck._claims.families import CATEGORIES, IN_WORDS, Record, by_outcome,
 from ratecheck._claims.paper import Paper
 from ratecheck._discover.papers import installed
 from ratecheck._experiment.model import Check
+from ratecheck._fallback import import_ours
 from ratecheck._report.experiments import by_outcome as by_outcome_of_checks, predicted, verdict
 from ratecheck._report.maths import mathml
 from ratecheck._report.notation import lines, ratio, short
@@ -84,7 +84,7 @@ def _title(name: str, records: Sequence[Record]) -> tuple[str, str]:
     """The paper's name and citation; those of a user's file are what its sources begin with."""
     if name in installed():
         try:
-            paper = importlib.import_module(f"{installed()[name]}.paper").PAPER
+            paper = import_ours(f"{installed()[name]}.paper").PAPER
         except (ImportError, AttributeError):
             paper = None  # a paper of experiments alone has none
         if isinstance(paper, Paper):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ratecheck._discover.catalogue import Item
 from ratecheck._discover.papers import installed
+from ratecheck._fallback import folders_of
 from ratecheck._verdicts.records import Records, Result, revisions_of_claims
 from ratecheck._verdicts.verdict import Verdict, evidence
 
@@ -38,10 +38,10 @@ def replay_path(item: Item, records: Records) -> Path:
 def _folder(paper: str) -> Path | None:
     """Where a paper keeps its verdicts; None for papers of users' files."""
     package = installed().get(paper)
-    spec = None if package is None else find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
+    folders = [] if package is None else folders_of(package)
+    if not folders:
         return None
-    folder = Path(spec.submodule_search_locations[0]) / "results"
+    folder = Path(folders[0]) / "results"
     here = Path.cwd()
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
 

@@ -15,6 +15,7 @@ from typing import Any
 from linsys import InputError
 from ratecheck._claims.claim import Claim, Entry, Statement, StatisticalClaim
 from ratecheck._discover.catalogue import catalogue, find_claims
+from ratecheck._discover.papers import installed
 from ratecheck._verdicts.verdict import Verdict, judge
 
 #: The verdicts of a true claim: a bound that says something, or a rate as it is stated.
@@ -82,6 +83,6 @@ def _file(entry: Entry) -> dict[str, str]:
     """The file that a claim of the user's is most likely defined in: the one of its measure."""
     if not isinstance(entry, Claim | StatisticalClaim):
         return {}
-    if any(item.entry is entry for item in catalogue()):
+    if entry.paper in installed() and any(item.entry is entry for item in catalogue(entry.paper)):
         return {}
     return {"file": inspect.getsourcefile(inspect.unwrap(entry.function)) or ""}

@@ -120,6 +120,9 @@ def test_a_claim_is_certified_from_python() -> None:
     assert "violated" in verify(found.certificate)
     assert rc.certify is certify
     assert certify(ITEMS["holds"].entry).certificate is None
+    assert certify("affpcl.d1f_sec12").id == "affpcl.d1f_sec12"
+    with pytest.raises(InputError, match="`claim` must be a claim or an id; found 3"):
+        certify(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["square", "root", "vectors", "given", "constant", "tie"])
