@@ -24,7 +24,8 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._experiment.model import Experiment, Grid
-from ratecheck._user_modules import PREFIX, ROOT, search_folders, users_package
+from ratecheck._fallback import plain_name
+from ratecheck._user_modules import PREFIX, search_folders, users_package
 
 #: Where the packages of this project lie, as sources and when they are installed.
 _HOME = Path(__file__).resolve().parents[2]
@@ -176,6 +177,7 @@ def _imported(
     experiment, below its folder or anywhere else on the path that is neither the standard library
     nor site-packages. Only ``import`` statements are seen, at any depth of the code.
     """
+    roots = [(path, plain_name(package)) for path, package in roots]
     users = [folder for root in roots for folder in _users_folders(*root)]
     by_path = all(_is_by_path(package) or _is_ours(package) for _, package in roots)
     held = {name: users_package(name, users) for name in (*_OURS, *_NUMERICAL)}
@@ -221,7 +223,7 @@ def _users_folders(path: Path, package: str) -> list[Path]:
     parts = package.split(".") if package else []
     if _is_by_path(package):
         return search_folders(path.parents[len(parts) - 1])
-    if _is_ours(package) and path.is_relative_to(ROOT / parts[0]):
+    if _is_ours(package) and path.is_relative_to(_HOME / parts[0]):
         return []
     return [path.parents[len(parts)]]
 
