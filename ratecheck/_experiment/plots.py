@@ -135,6 +135,8 @@ def draw_curve(ax: Axes, series: Series, shape: Look, markers: int, **line: Any)
     ax.plot(np.asarray(series.x), np.asarray(series.y), **options)
     if series.lo is not None and series.hi is not None:
         x, lo, hi = (np.asarray(v) for v in (series.x, series.lo, series.hi))
+        if x.size == 1:  # a band without width would not be seen
+            ax.vlines(x, lo, hi, color=options["color"], linewidth=1.0)
         ax.fill_between(x, lo, hi, color=options["color"], alpha=0.18, linewidth=0)
 
 

@@ -23,6 +23,7 @@ from experiments.oodpl.bridge._ood_texts import DomainSetup
 from linsys import InputError
 from linsys.bilevel import MetaTraining
 from lora_bridge.rivals import Steps
+from ratecheck._experiment.plots import figure_of
 from tests._small_runs import on_model
 from tests.oodpl._small import CURVES, DOMAINS, TINY
 
@@ -184,7 +185,7 @@ def test_beta_is_a_step_size_of_the_head_to_the_last_bit() -> None:
     weights = [ood_beta.ends(table, "w8", ood_beta.STEP, b) for b in (1.0, 4.0)]
     assert np.array_equal(*weights)
     assert (weights[0] != 1.0).all()
-    assert len(ood_beta.draw(config, found).axes) == 4
+    assert len(figure_of(ood_beta.EXPERIMENT, config, found).axes) == 4
     with pytest.raises(InputError, match="`betas` must have 1 among them"):
         replace(config, betas=(0.5, 2.0))
 
@@ -215,7 +216,7 @@ def test_what_is_said_of_beta_is_judged_and_explosions_are_seen() -> None:
     assert [check.ok for check in bad.checks] == [False, False, False, True, True]
     dotted = {
         line.get_label()
-        for ax in ood_beta.draw(config, bad).axes
+        for ax in figure_of(ood_beta.EXPERIMENT, config, bad).axes
         for line in ax.get_lines()
         if line.get_linestyle() == ":"
     }

@@ -59,7 +59,7 @@ from linsys.algorithms import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 CENTRAL = "AffPCL (central agent)"
 #: The levels that Appendix B prints.
@@ -225,18 +225,6 @@ def panel(level: float) -> str:
     return f"δ = {level:g}"
 
 
-def draw(config: Fig1Config, analysis: rc.Analysis) -> Figure:
-    """One panel per level."""
-    figure, axes = rc.panels(analysis.series)
-    rc.curves(axes, analysis.series)
-    for ax in axes.values():
-        ax.set_yscale("log")
-        ax.set_xlabel("round $t$")
-    next(iter(axes.values())).set_ylabel("mean squared error")
-    rc.legend(figure, axes, columns=4)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="affpcl/fig1",
     title="AffPCL and its rivals on the synthetic system",
@@ -246,5 +234,6 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"level": "levels"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=rc.Panel("round $t$", "mean squared error", log="y"),
+    layout=rc.Layout(share_y=True, legend=4),
 )

@@ -42,7 +42,7 @@ from linsys.algorithms import AffPCL, Independent
 from linsys.heterogeneity import delta_env_agent, tv_matrix
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 METHODS: dict[str, Any] = {"AffPCL": AffPCL(), "Independent": Independent()}
 #: Panels and the column that each shows.
@@ -115,18 +115,6 @@ def analyse(config: Fig6Config, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: Fig6Config, analysis: rc.Analysis) -> Figure:
-    """Two panels."""
-    figure, axes = rc.panels(analysis.series, width=3.0, height=2.4)
-    rc.curves(axes, analysis.series)
-    for ax in axes.values():
-        ax.set_yscale("log")
-        ax.set_xlabel("round $t$")
-    next(iter(axes.values())).set_ylabel("mean squared error")
-    rc.legend(figure, axes)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="affpcl/fig6",
     title="A generic agent and the agent at the centre",
@@ -136,5 +124,6 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=rc.Panel("round $t$", "mean squared error", log="y"),
+    layout=rc.Layout(width=3.0, height=2.4, share_y=True),
 )

@@ -49,8 +49,6 @@ from linsys import InputError
 from linsys.bilevel import Start, State, pl_accuracy
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from lora_bridge.bilevel import TextDomain
 
 SAME, STEP = "same eta", "eta x beta^2"
@@ -59,6 +57,15 @@ LEVELS = np.linspace(0.1, 0.9, 9)
 NORMAL = 2.0 * float(ndtri(0.9))
 #: Added to the name of a curve with runs that exploded.
 LOST = ", exploded"
+#: Panels by the column of their values, and by the way that steps are chosen.
+QUANTILES = {
+    "r": r"quantiles of r, same $\eta$",
+    "w": r"quantiles of exp(r / $\beta$), same $\eta$",
+}
+ACCURACIES = {
+    SAME: r"$A_{PL}$, same $\eta$",
+    STEP: r"$A_{PL}$, head alone, $\eta \propto \beta^2$",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,21 +167,20 @@ def ends(table: rc.Table, value: str, way: str, beta: float) -> Values:
 def analyse(config: OODBetaConfig, table: rc.Table) -> rc.Analysis:
     """Distributions of r and of exp(r / beta), and curves of A_PL."""
     series = []
-    for name, title in (("r", "quantiles of r"), ("w", r"quantiles of exp(r / $\beta$)")):
+    for name, panel in QUANTILES.items():
         for beta in config.betas:
             y = [ends(table, f"{name}{i}", SAME, beta).mean() for i in range(len(LEVELS))]
-            label = _label(table, SAME, beta)
-            series.append(rc.Series(label, f"{title}, same $\\eta$", LEVELS, y))
-    for way, title in ((SAME, r"same $\eta$"), (STEP, r"head alone, $\eta \propto \beta^2$")):
+            lost = bool(ends(table, "lost", SAME, beta).any())
+            series.append(rc.Series(_label(beta, lost), panel, LEVELS, y))
+    for way, panel in ACCURACIES.items():
         for beta in config.betas:
             y = table.where(way=way, beta=beta).grid("accuracy", "t", "instance").mean(axis=1)
-            label = _label(table, way, beta)
-            series.append(rc.Series(label, rf"$A_{{PL}}$, {title}", config.times, y))
+            lost = bool(ends(table, "lost", way, beta).any())
+            series.append(rc.Series(_label(beta, lost), panel, config.times, y))
     return rc.Analysis(series, _checks(config, table), _notes(config, table))
 
 
-def _label(table: rc.Table, way: str, beta: float) -> str:
-    lost = ends(table, "lost", way, beta).any()
+def _label(beta: float, lost: bool) -> str:
     return rf"$\beta$ = {beta:g}" + LOST * bool(lost)
 
 
@@ -243,18 +249,20 @@ def _notes(config: OODBetaConfig, table: rc.Table) -> list[str]:
     return [f"{table['what'][0]}; {config.instances} instances, seed {config.seed}", *text]
 
 
-def draw(config: OODBetaConfig, analysis: rc.Analysis) -> Figure:
-    """Four panels."""
-    figure, axes = rc.panels(analysis.series, columns=4, width=2.5, share_y=False)
-    names = list(dict.fromkeys(s.name.removesuffix(LOST) for s in analysis.series))
-    for s in analysis.series:
-        position = names.index(s.name.removesuffix(LOST))
-        line = ":" if s.name.endswith(LOST) else "-"
-        rc.curve(axes[s.panel], s, position=position, linestyle=line, markersize=3.5)
-    for name, ax in axes.items():
-        ax.set_xlabel("quantile's level" if "quantiles" in name else "outer step")
-    rc.legend(figure, axes, columns=6)
-    return figure
+def panels(config: OODBetaConfig) -> dict[str, rc.Panel]:
+    """Quantiles against their level, accuracies against outer steps."""
+    by_level = dict.fromkeys(QUANTILES.values(), rc.Panel("quantile's level"))
+    return by_level | dict.fromkeys(ACCURACIES.values(), rc.Panel("outer step"))
+
+
+def layout(config: OODBetaConfig) -> rc.Layout:
+    """A colour for every beta, dotted where runs exploded."""
+    looks = {
+        _label(beta, lost): replace(rc.look("", k), line=":" if lost else "-", size=3.5)
+        for k, beta in enumerate(config.betas)
+        for lost in (False, True)
+    }
+    return rc.Layout(width=2.5, legend=6, looks=looks)
 
 
 EXPERIMENT = rc.Experiment(
@@ -270,6 +278,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=panels,
+    layout=layout,
     parallel="blocks",
 )

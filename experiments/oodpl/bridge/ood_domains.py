@@ -59,7 +59,7 @@ import ratecheck as rc
 from experiments.bridge._models import Values, threads
 from experiments.bridge._readings import CLAIMED
 from experiments.oodpl._domains import CONTROLS, HPL, OURS, RIVALS, columns
-from experiments.oodpl._style import METHODS, key, lines
+from experiments.oodpl._style import METHODS
 from experiments.oodpl.bridge._ood import LAPTOP_CURVES, PAPER, RivalsConfig
 from experiments.oodpl.bridge._ood_methods import Compared
 from linsys.bilevel import expected_reward, pl_accuracy, win_rate
@@ -244,22 +244,13 @@ def _notes(config: OODDomainsConfig, table: rc.Table, known: bool) -> list[str]:
 
 def draw(config: OODDomainsConfig, analysis: rc.Analysis) -> Figure:
     """Curves, rewards, and win rates as dots."""
-    figure, axes = rc.panels(analysis.series, columns=4, width=2.5, share_y=False)
-    lines(axes, [s for s in analysis.series if s.panel != WINS])
-    for name, ax in axes.items():
-        ax.set_xlabel("temperature" if name in (REWARD, SPREAD) else "outer step")
-    wins = [s for s in analysis.series if s.panel == WINS]
-    for s in wins:
-        assert s.lo is not None
-        assert s.hi is not None
-        y = float(s.y[0])
-        error = [[y - float(s.lo[0])], [float(s.hi[0]) - y]]
-        axes[WINS].errorbar(s.x, s.y, yerr=error, fmt="o", color=METHODS[s.name].colour, capsize=2)
-    if wins:
-        names = [s.name for s in wins]
-        axes[WINS].set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
-        axes[WINS].set_xlabel("")
-    key(figure, axes, columns=5)
+    x = {REWARD: "temperature", SPREAD: "temperature", WINS: ""}
+    panels = {one.panel: rc.Panel(x.get(one.panel, "outer step")) for one in analysis.series}
+    layout = rc.Layout(width=2.5, legend=5, looks=METHODS, markers=6)
+    figure = rc.draw_panels(analysis.series, panels, layout)
+    if names := [one.name for one in analysis.series if one.panel == WINS]:
+        ax = figure.axes[list(panels).index(WINS)]
+        ax.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
     return figure
 
 

@@ -53,7 +53,7 @@ from experiments.oodpl._domains import (
     ahead,
     columns,
 )
-from experiments.oodpl._style import METHODS, key, lines
+from experiments.oodpl._style import METHODS
 from linsys.bilevel import Domain, DomainOracle, pl_accuracy
 
 if TYPE_CHECKING:
@@ -283,17 +283,15 @@ def _notes(config: Fig2Config, table: rc.Table) -> list[str]:
 
 def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     """Training and held-out domains above, leads below."""
-    figure, axes = rc.panels(analysis.series, columns=2, width=3.4, height=2.0, share_y=False)
-    lines(axes, analysis.series)
-    *first, second_last, last = axes.values()
-    for ax in first:
-        ax.set_xlabel("outer step")
-    for ax in (second_last, last):
-        ax.set_xlabel("shift of the domains")
-        ax.axhline(0.0, color="black", linewidth=0.6)
+    by_step = rc.Panel("outer step")
+    leads = rc.Panel("shift of the domains", "OOD-PL − method", level=0.0)
+    figure = rc.draw_panels(
+        analysis.series,
+        {s.panel: leads if s.panel.startswith("lead") else by_step for s in analysis.series},
+        rc.Layout(columns=2, width=3.4, height=2.0, legend=4, looks=METHODS, markers=6),
+    )
+    second_last, last = figure.axes[-2:]
     second_last.sharey(last)
-    second_last.set_ylabel("OOD-PL − method")
-    key(figure, axes)
     return figure
 
 

@@ -41,11 +41,11 @@ from experiments.oodpl._domains import (
     ahead,
     columns,
 )
-from experiments.oodpl._style import METHODS, key, lines
+from experiments.oodpl._style import METHODS
 from linsys.bilevel import expected_reward
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 DOMAINS = 4
 SPREAD = "standard deviation, all domains"
@@ -148,17 +148,6 @@ def _notes(config: Fig3Config, table: rc.Table) -> list[str]:
     ]
 
 
-def draw(config: Fig3Config, analysis: rc.Analysis) -> Figure:
-    """All panels against the temperature."""
-    figure, axes = rc.panels(analysis.series, columns=3, width=2.7, share_y=False)
-    lines(axes, analysis.series)
-    for ax in axes.values():
-        ax.set_xlabel("temperature")
-        ax.set_xticks(config.temperatures)
-    key(figure, axes, columns=6)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="ood/fig3",
     title="True reward of sampled answers against the temperature",
@@ -171,6 +160,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=rc.Panel("temperature", ticks="points"),
+    layout=rc.Layout(columns=3, width=2.7, legend=6, looks=METHODS, markers=6),
     parallel="blocks",
 )

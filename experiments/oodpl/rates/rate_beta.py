@@ -34,13 +34,12 @@ References: OOD-PL, Theorem 1, Remark 1, equations (10), (11) and (26).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import ratecheck as rc
 from experiments.oodpl.rates._rate_laws import derivative
-from experiments.oodpl.rates._rate_style import BLUES, REDS, draw_curves
+from experiments.oodpl.rates._rate_style import BLUES, REDS
 from experiments.oodpl.rates._rate_systems import LAW, LEVEL, RateConfig, normed
 from linsys.bilevel import (
     Domain,
@@ -54,9 +53,6 @@ from linsys.bilevel import (
 )
 from linsys.rounds import rounds
 from linsys.validate import Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Exponents in beta: of ||grad L||^2 and of what K rounds gain; and of the change that a given
 #: reward makes.
@@ -223,6 +219,7 @@ UNTRAINED = r"(a) $\|\nabla L(\phi)\|^2$ at a given $\phi$"
 TRAINED = r"(b) $\|\nabla L(\phi_K)\|^2$ after training"
 GAINED = r"(c) share of $L(\phi_0) - \min L$ gained"
 HELD_OUT = r"(d) $A_{\mathrm{PL}}$ on held-out domains"
+BETA, AT_LARGE = r"$\beta$", rc.Guide(FLAT, beside=GIVEN, span=(0.6, 1.0))
 LOOKS = {
     LINEAR: rc.Look(BLUES[0], "o"),
     BOUNDED: rc.Look(BLUES[1], "s"),
@@ -357,22 +354,6 @@ def _in_units(config: RateBetaConfig, table: rc.Table) -> tuple[list[rc.Series],
     return series, checks
 
 
-def draw(config: RateBetaConfig, analysis: rc.Analysis) -> Figure:
-    """Flatness, gains and accuracies against beta."""
-    figure, axes = rc.panels(analysis.series, width=3.0, height=2.8, columns=2, share_y=False)
-    draw_curves(axes, analysis.series, LOOKS)
-    for panel, ax in axes.items():
-        ax.set_xscale("log") if panel == HELD_OUT else rc.loglog(ax)
-        ax.set_xlabel(r"$\beta$")
-    axes[UNTRAINED].set_ylabel(r"over the limit of $\beta^2 \|\nabla L\|^2$")
-    late = (config.trained[-1] / 16.0, config.trained[-1])
-    for panel in (TRAINED, GAINED):
-        end = min(float(s.y[-1]) for s in analysis.series if s.panel == panel and s.name == GIVEN)
-        rc.guide(axes[panel], FLAT, late, 0.3 * end * 16.0**2)
-    rc.legend(figure, axes, columns=3)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="ood/rate_beta",
     title="The gradient of L against the factor of the reward, without learning and after it",
@@ -386,6 +367,12 @@ EXPERIMENT = rc.Experiment(
     blocks=lambda config: config.pieces,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        UNTRAINED: rc.Panel(BETA, r"over the limit of $\beta^2 \|\nabla L\|^2$", log="xy"),
+        TRAINED: rc.Panel(BETA, log="xy", slope=AT_LARGE),
+        GAINED: rc.Panel(BETA, log="xy", slope=AT_LARGE),
+        HELD_OUT: rc.Panel(BETA, log="x"),
+    },
+    layout=rc.Layout(columns=2, width=3.0, height=2.8, legend=3, looks=LOOKS, markers=99),
     parallel="blocks",
 )

@@ -39,13 +39,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import ratecheck as rc
 from experiments.oodpl.rates._rate_laws import InnerLaw
-from experiments.oodpl.rates._rate_style import BLUES, GREENS, GREY, REDS, draw_curves
+from experiments.oodpl.rates._rate_style import BLUES, GREENS, GREY, REDS
 from experiments.oodpl.rates._rate_systems import (
     LAW,
     LEVEL,
@@ -57,9 +56,6 @@ from experiments.oodpl.rates._rate_systems import (
 from linsys.bilevel import DomainOracle
 from linsys.bilevel.kernels import adjoint, descend
 from linsys.validate import Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Numbers of steps at which exact errors are measured, in units of tau. The contraction factor is
 #: fitted between ``FIRST`` and ``LAST``, the factor D of the error between those of ``_GROWS``.
@@ -341,9 +337,8 @@ def _floors(config: RateInnerConfig, table: rc.Table) -> tuple[list[rc.Series], 
     return series, checks
 
 
-def draw(config: RateInnerConfig, analysis: rc.Analysis) -> Figure:
-    """Errors against D, factors against beta, floors against alpha."""
-    figure, axes = rc.panels(analysis.series, width=3.0, height=2.9, columns=2, share_y=False)
+def layout(config: RateInnerConfig) -> rc.Layout:
+    """Two panels abreast; every step size has its look, by how steps are taken."""
     looks = {
         MEASURED: rc.Look(GREENS[0], "o"),
         PRINTED: rc.Look(GREY, "x", "--"),
@@ -352,23 +347,7 @@ def draw(config: RateInnerConfig, analysis: rc.Analysis) -> Figure:
     for steps, colours in ((config.steps, BLUES), (config.sampled, REDS)):
         for step, colour, marker in zip(steps, cycle(colours), cycle("os^v")):
             looks[_label(step)] = rc.Look(colour, marker)
-    draw_curves(axes, analysis.series, looks)
-    for panel in (EXACT, SAMPLED, FLOORS):
-        rc.loglog(axes[panel])
-    axes[EXACT].set_xscale("linear")
-    axes[FACTORS].set_xscale("log")
-    axes[FACTORS].axhline(1.0, color="#777777", linewidth=0.8)
-    for panel in (EXACT, SAMPLED):
-        axes[panel].set_xlabel("inner steps $D$")
-    axes[EXACT].set_ylabel("relative error of the hypergradient")
-    axes[SAMPLED].set_ylabel("its mean square")
-    axes[FLOORS].set_ylabel("relative to the law at the least α")
-    axes[FLOORS].set_xlabel(r"$\alpha$ / $(2/\Lambda)$")
-    axes[FACTORS].set_xlabel(r"$\beta$")
-    first = config.sampled[0]
-    rc.guide(axes[FLOORS], STATED, (first, 4.0 * first), 0.15, "$\\alpha^2$, as $V$")
-    rc.legend(figure, axes, columns=4)
-    return figure
+    return rc.Layout(columns=2, width=3.0, height=2.9, legend=4, looks=looks, markers=99)
 
 
 EXPERIMENT = rc.Experiment(
@@ -386,6 +365,18 @@ EXPERIMENT = rc.Experiment(
     blocks=lambda config: config.pieces,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        EXACT: rc.Panel("inner steps $D$", "relative error of the hypergradient", log="y"),
+        FACTORS: rc.Panel(r"$\beta$", log="x", ticks="points", level=1.0),
+        SAMPLED: rc.Panel("inner steps $D$", "its mean square", log="xy"),
+        FLOORS: rc.Panel(
+            r"$\alpha$ / $(2/\Lambda)$",
+            "relative to the law at the least α",
+            log="xy",
+            slope=rc.Guide(STATED, r"$\alpha^2$, as $V$"),
+            ticks="points",
+        ),
+    },
+    layout=layout,
     parallel="blocks",
 )

@@ -58,7 +58,7 @@ from experiments.oodpl.rates._rate_outer_runs import (
     RateOuterConfig,
     compute,
 )
-from experiments.oodpl.rates._rate_style import BLUES, GREENS, REDS, draw_curves
+from experiments.oodpl.rates._rate_style import BLUES, GREENS, REDS
 from experiments.oodpl.rates._rate_systems import LAW, LEVEL, normed
 
 if TYPE_CHECKING:
@@ -198,24 +198,22 @@ def _in_D(config: RateOuterConfig, table: rc.Table) -> tuple[list[rc.Series], li
 
 def draw(config: RateOuterConfig, analysis: rc.Analysis) -> Figure:
     """Means against K, and floors."""
-    figure, axes = rc.panels(analysis.series, width=3.0, height=2.8, columns=2, share_y=False)
+    panels = {
+        BY_K: rc.Panel(
+            "rounds $K$",
+            r"mean of $\|\nabla L(\phi_k)\|^2$",
+            log="xy",
+            slope=rc.Guide(ROUNDS, span=(0.5, 1.0)),
+        ),
+        BY_ETA: rc.Panel(
+            r"$\eta P_L$", r"relative to the law at the least $\eta$", log="xy", ticks="points"
+        ),
+        BY_STEP: rc.Panel("bound $s$ of the reward", "the same, relative to $k = 0$", log="xy"),
+        BY_D: rc.Panel(r"$D / \tau$", r"$\|\nabla L\|^2$, relative to the first", log="y"),
+    }
     sparse = [_thinned(one) if one.panel == BY_K else one for one in analysis.series]
-    draw_curves(axes, sparse, LOOKS)
-    for ax in axes.values():
-        rc.loglog(ax)
-    axes[BY_D].set_xscale("linear")
-    axes[BY_K].set_xlabel("rounds $K$")
-    axes[BY_K].set_ylabel(r"mean of $\|\nabla L(\phi_k)\|^2$")
-    axes[BY_ETA].set_xlabel(r"$\eta P_L$")
-    axes[BY_ETA].set_ylabel(r"relative to the law at the least $\eta$")
-    axes[BY_STEP].set_xlabel("bound $s$ of the reward")
-    axes[BY_STEP].set_ylabel("the same, relative to $k = 0$")
-    axes[BY_D].set_xlabel(r"$D / \tau$")
-    axes[BY_D].set_ylabel(r"$\|\nabla L\|^2$, relative to the first")
-    low = min(float(s.y[-1]) for s in analysis.series if s.panel == BY_K and s.name == ALL)
-    rc.guide(axes[BY_K], ROUNDS, (FIRST, config.K), 0.5 * low * config.K / FIRST)
-    rc.legend(figure, axes, columns=3)
-    return figure
+    layout = rc.Layout(columns=2, width=3.0, height=2.8, legend=3, looks=LOOKS, markers=99)
+    return rc.draw_panels(sparse, panels, layout)
 
 
 def _thinned(series: rc.Series) -> rc.Series:
