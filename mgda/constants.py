@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linsys.linalg import operator_norm
-from linsys.validate import Array, InputError, check_choice, check_integer, check_number
+from linsys.validate import Array, InputError, check_integer, check_number
 from mgda.momdp import MOMDP, SoftmaxPolicy
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "score_lipschitz",
     "smoothness_at",
     "smoothness_everywhere",
-    "smoothness_formula",
 ]
 
 #: Lemma 2 asks for rho > 0; chains that forget at once get this.
@@ -193,28 +192,3 @@ def smoothness_everywhere(momdp: MOMDP, first: int = 0) -> float:
     """
     shift = momdp.gamma ** check_integer("first", first, high=1)
     return shift * momdp.r_max * score_lipschitz(momdp) / (1.0 - momdp.gamma) ** 2
-
-
-def smoothness_formula(momdp: MOMDP, mixing: Mixing, form: str = "printed") -> float:
-    """L_J below equation (49): r_max / (1 - gamma) (4 C_nu C_psi + L_psi), not checked to be one.
-
-    Args:
-        momdp: the process.
-        mixing: kappa and rho of Lemma 2.
-        form: "printed" takes C_nu = C_pi / 2 (1 + ceil(log_rho(1 / kappa))) + 1 / (1 - rho);
-            "xu" what the cited Proposition 1 of Xu et al. (2020) has, C_pi / 2 (1 + ceil(..) +
-            1 / (1 - rho)). Only the latter grows as it must, fourfold, when x is doubled and theta
-            halved; the former is no bound for long features.
-
-    >>> from mgda.instances import sample_momdp
-    >>> round(smoothness_formula(sample_momdp(0, gamma=0.5), Mixing(1.0, 0.5), "xu"), 12)
-    7.0
-    """
-    check_choice("form", form, ("printed", "xu"))
-    check_number("rho", mixing.rho, low=0.0, high=1.0, low_open=True, high_open=True)
-    kappa = max(mixing.kappa, 1.0)  # a smaller one gives a number of steps below zero
-    waiting = math.ceil(math.log(1.0 / kappa) / math.log(mixing.rho))
-    tail, C_pi = 1.0 / (1.0 - mixing.rho), policy_lipschitz(momdp)
-    C_nu = 0.5 * C_pi * (1 + waiting) + (tail if form == "printed" else 0.5 * C_pi * tail)
-    slope = 4.0 * C_nu * score_bound(momdp) + score_lipschitz(momdp)
-    return momdp.r_max / (1.0 - momdp.gamma) * slope

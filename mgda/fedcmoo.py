@@ -22,7 +22,7 @@ those of the first local step, not drawn apart, so that all methods use the same
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -59,6 +59,8 @@ class FedCMOO(MinNorm):
     >>> server.bytes_per_round(clients=8, d=1000, M=2)  # 2 + 1 vectors up, one and lambda down
     Traffic(up=96000, down=32064)
     """
+
+    weighs_on_server: ClassVar[bool] = True
 
     lambda_rule: str = "exact"
     lambda_step: float = 0.1

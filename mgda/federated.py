@@ -178,6 +178,8 @@ class Federated(ABC):
     #: How server and clients share a round: :meth:`step`, or with FedCMOO its ``compress``,
     #: ``resolve`` and :meth:`move`.
     split: ClassVar[str] = "objectives"
+    #: Whether the server weighs the gradients of all clients, for which it asks before their steps.
+    weighs_on_server: ClassVar[bool] = False
 
     alpha: float
     K: int = 1

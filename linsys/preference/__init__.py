@@ -13,9 +13,8 @@
 :mod:`linsys.preference.oracle`       comparisons as what that algorithm asks
 :mod:`linsys.preference.kernels`      compiled bodies of likelihood and estimators
 :mod:`linsys.preference.mdp`          decision processes with policies that see the history
-:mod:`linsys.preference.confidence`   sets of rewards around an estimate, and their levels
+:mod:`linsys.preference.confidence`   sets of rewards around an estimate
 :mod:`linsys.preference.pessimism`    policies that are best under the worst reward of such a set
-:mod:`linsys.preference.bracketing`   bracketing numbers with explicit constants
 ====================================  ============================================================
 """
 

@@ -21,7 +21,6 @@ from lora_bridge.flower._kept import Kept
 from lora_bridge.flower._parts import Answers, Asking, refusal
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Lost, Parcel
-from mgda.fedcmoo import FedCMOO
 from mgda.federated import State, client_mean
 
 __all__ = ["ObjectivesClient", "ObjectivesServer"]
@@ -36,7 +35,7 @@ class ObjectivesServer:
     def __post_init__(self) -> None:
         algorithm = self.federation.algorithm
         check_integer("objectives", self.federation.objectives, low=1)
-        if isinstance(algorithm, FedCMOO) and algorithm.refresh == "step" and algorithm.K > 1:
+        if algorithm.weighs_on_server and algorithm.refresh == "step" and algorithm.K > 1:
             raise InputError(
                 "`refresh` must be 'round' for clients on machines of their own, or K = 1; "
                 f"found 'step' and K = {algorithm.K}"
@@ -63,7 +62,7 @@ class ObjectivesServer:
         algorithm, clients = self.federation.algorithm, range(self.federation.clients)
         theta, t, missing = state["theta"], state["t"], dict[int, str]()
         down, weights = {"theta": theta[0, 0]}, state["weights"]
-        if isinstance(algorithm, FedCMOO):
+        if algorithm.weighs_on_server:
             answers = yield self._requests(state, clients, "gradients", down)
             sent = self._gradients(answers, missing)
             if sent is None:

@@ -273,6 +273,8 @@ class Paper:
         for key in RELATIONS:
             if key in resolved:
                 resolved[key] = self._whole_id(resolved[key])
+        if resolved.get("sharpens"):  # the paper does not print it
+            resolved.setdefault("printed_as", "ours")
         if not isinstance(uses := resolved.get("uses", ()), str):
             resolved["uses"] = tuple(map(self._whole_id, uses))
         return resolved

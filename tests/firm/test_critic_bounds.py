@@ -14,7 +14,7 @@ from experiments.firm.claims._chains import WALKS
 from experiments.firm.theory import critic_bounds as at, smoothness
 from experiments.firm.theory.chain import Chains
 from experiments.firm.theory.program import minimiser, regularised
-from mgda.constants import Mixing, smoothness_everywhere, smoothness_formula
+from mgda.constants import Mixing, smoothness_everywhere
 from mgda.momdp import MOMDP
 
 ONE = np.ones(1)
@@ -254,7 +254,7 @@ def test_constants_are_those_of_the_process() -> None:
         (smoothness.cited_smoothness, "xu"),
     ]:
         np.testing.assert_allclose(
-            function(stack, ONE, stack.C_psi)[0], smoothness_formula(momdp, pair, form)
+            function(stack, ONE, stack.C_psi)[0], smoothness.smoothness_formula(momdp, pair, form)
         )
     ours = smoothness.smoothness(stack, ONE, stack.C_psi)[0]
     without = smoothness_everywhere(momdp, first=1)

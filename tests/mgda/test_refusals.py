@@ -12,7 +12,7 @@ import torch
 
 from linsys.validate import InputError
 from mgda.actor_critic import ActorCritic, ExactGradients
-from mgda.constants import Mixing, gradient_bound, mixing_at, smoothness_formula
+from mgda.constants import Mixing, gradient_bound, mixing_at
 from mgda.critic import LinearCritic, project, random_features
 from mgda.drift import client_drift, disagreement, gradient_drift, weight_spread
 from mgda.fedcmoo import project_simplex
@@ -161,7 +161,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     # constants and sensitivities
     "no mixing": (lambda: Mixing(1.0, 1.0).variance_factor, "`rho` must be below 1; found 1"),
-    "rho": (lambda: smoothness_formula(ONE, Mixing(1.0, 1.0)), "`rho` must be"),
     "R_w": (lambda: gradient_bound(ONE, -1.0), "`radius` must be"),
     "no simplex": (lambda: sensitivity_matrix(np.eye(2), [3.0, 2.0]), "`weights` must be non-neg"),
     "Q": (lambda: sensitivity_matrix([[1.0, 0.5], [0.0, 1.0]], [0.5, 0.5]), "`Q` must be symm"),

@@ -290,6 +290,7 @@ def rem2(instance: Any) -> rc.Sides:
     tex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
     r"\tfrac{1+\gamma}{1-\gamma}\delta_{\rm cen}^i\},\ \sigma=2\max\{(1+\gamma)G_x,G_b\}",
     on=replace(chain_space("n", _REWARDS, view=bellman.embeddings, sizes=_AGENTS), given=_AWAY),
+    uses=["ex6_corrected"],
     derivation="E A^T A <= K sym(Abar^i) with K = (1 + gamma)^2 / (1 - gamma), as in "
     "affpcl.ex6_corrected. With Delta = x_*^i - x_*^c the left is at most K Delta^T Abar^i Delta "
     "<= K ||Delta|| ||Abar^i Delta|| <= K 2 G_x 2 sigma delta_cen^i by Lemma D.1(i), and 2 (1 + "
@@ -330,6 +331,7 @@ def rem2_unit(instance: Any) -> rc.Sides:
     printed_as="ours",
     tex=r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\delta_{\rm cen}^i",
     on=replace(chain_space("n", _REWARDS, sizes=_AGENTS), given=_AWAY),
+    uses=["c6_moment"],
     derivation="E A^T A <= (1 + gamma) sym(Abar) (affpcl.c6_moment), so the left is at most (1 + "
     "gamma) ||Delta|| ||Abar^i Delta|| <= (1 + gamma) 2 G_x 2 sigma delta_cen^i by Lemma D.1(i), "
     "and 2 (1 + gamma) G_x <= sigma. So the rate of Appendix C.6 improves from (1 - gamma)^{-3} "

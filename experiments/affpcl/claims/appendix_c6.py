@@ -152,6 +152,7 @@ def c6_nu(stack: FiniteStack) -> rc.Sides:
     ref="Appendix C.6, corrected",
     tex=r"\nu^i\le\sqrt{\frac{1+\gamma}{\lambda^i}}\le\sqrt{\frac{1+\gamma}{(1-\gamma)w^i}}",
     on=CHAINS,
+    uses=["c6_moment"],
     derivation="||Dbar x||^2 <= E ||A x||^2 <= (1 + gamma) x^T Abar x <= (1 + gamma) ||x|| ||Abar "
     "x|| (Jensen; affpcl.c6_moment) and ||x|| <= ||Abar x|| / lambda.",
 )
@@ -180,7 +181,7 @@ def c6_moment(instance: Any) -> rc.Sides:
 @PAPER.upper(
     "c6_rate_corrected",
     ref="Appendix C.6, corrected, for small steps",
-    uses=["rem2_td", "d2_Phi_corrected", "c6_lambda", "d3"],
+    uses=["rem2_td", "d2_Phi_corrected", "c6_lambda", "d3", "thm1_small_steps"],
     tex=r"\lim_{\alpha\to0}\tfrac1\alpha\mathbb{E}\|x^i-x_*^i\|^2\le\frac{\sigma^2}{(1-\gamma)w^i}"
     r"\Bigl(\frac1n+9\delta_{\mathrm{cen}}^i\Bigr),\quad\sigma=2\max\{(1+\gamma)G_x,G_b\}",
     on=chain_space("n", {"theta": rc.reals("n", "d")}, sizes={"n": (1, 3), "O": (3, 3)}),

@@ -140,6 +140,7 @@ def corG2_first_corrected(stack: PersonalStack) -> rc.Sides:
     r"+64\alpha^2(G_A^2\|\Delta x^c\|^2+\|\Delta\theta^c\|^2)"
     r"+4\alpha(\lambda^i)^{-1}\mathbb{E}\|\mathcal{E}\|^2+16\alpha^2\sigma^2(n^{-1}+9\tilde\delta^i)",
     on=ESTIMATED,
+    uses=["corG2_gtil_sharper"],
     derivation="affpcl.corG2_gtil_sharper with c = 3/10: 4 alpha G_A^2 <= lambda / 5 and 10/3 + "
     "2 alpha lambda <= 4.",
     sharpens="corG2_first",
@@ -170,6 +171,7 @@ def corG2_first_sharper(stack: PersonalStack) -> rc.Sides:
     r"+32\alpha^2(G_A^2\|\Delta x^c\|^2+\|\Delta\theta^c\|^2)"
     r"+8\alpha^2\sigma^2(n^{-1}+9\tilde\delta^i)",
     on=KNOWN,
+    uses=["corG2_gtil_sharper"],
     derivation="calE = 0, so E<gtilde, dx> >= lambda ||dx||^2, and E||gtilde||^2 <= 2 E||A "
     "dx^i||^2 + 4 E||z||^2 + 4 E||w||^2 in the terms of affpcl.corG2_gtil_sharper.",
 )
@@ -227,7 +229,7 @@ def corG2_second(stack: PersonalStack, effective: str = "printed") -> rc.Sides:
 @PAPER.upper(
     "corG2_second_corrected",
     ref="Corollary G.2, second inequality, corrected",
-    uses=["corG2_first_corrected", "corG2_E_corrected"],
+    uses=["corG2_first_corrected", "corG2_E_corrected", "corG2_gtil_sharper"],
     tex=r"\mathbb{E}\|\Delta x_{t+1}^i\|^2\le(1-\tfrac32\alpha\lambda^i)\|\Delta x^i\|^2"
     r"+(64\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)G_A^2\|\Delta x^c\|^2"
     r"+(96\alpha^2+16\alpha(\lambda^i)^{-1}G_\rho^2)\|\Delta\theta^c\|^2"

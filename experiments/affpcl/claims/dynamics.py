@@ -184,6 +184,7 @@ def never_worse_corrected(stack: FiniteStack) -> rc.Sides:
     tex=r"\frac1n\sum_i\bigl(\operatorname{tr}X^i_{\mathrm{alone}}-\operatorname{tr}"
     r"X^i_{\mathrm{AffPCL}}\bigr)=(1-\tfrac1n)\operatorname{tr}X(\operatorname{Cov}h)",
     on=COMMON,
+    uses=["never_worse_corrected"],
     derivation="The proof of affpcl.never_worse_corrected is an identity.",
 )
 def never_worse_gain(stack: FiniteStack) -> rc.Sides:
@@ -225,6 +226,7 @@ def never_worse_per_agent(stack: FiniteStack) -> rc.Sides:
     r"x^i_{\mathrm{AffPCL}}-x_*^i\|^2\le\lim_{\alpha\to0}\tfrac1\alpha\mathbb{E}\|"
     r"x^i_{\mathrm{alone}}-x_*^i\|^2",
     on=CENTRED,
+    uses=["thm1_small_steps"],
     derivation="Then mu^i = mu^0, x_*^i = x_*^c, theta^i = theta_*^c, so v^i = 0 and rho^i = 1: "
     "alone the noise is h with covariance E_0 h h', together its average, with covariance E_0 h "
     "h'/n - (1/n^2) sum_j E_j h E_j h'. With nu' delta_cen^i <= 1/n, affpcl.thm1_small_steps "

@@ -213,6 +213,7 @@ def eq32(path: Ascent, eta: rc.Numbers) -> rc.Sides:
     printed_as="ours",
     on=replace(ASCENTS, view=_decreasing),
     tex=eq32.latex,
+    uses=["eq32_corrected"],
     derivation="firm.eq32_corrected and eta_{t+1} <= eta_t.",
 )
 def eq32_decreasing(path: ascent.Ascent, eta: rc.Numbers) -> rc.Sides:

@@ -119,6 +119,7 @@ WALKS = rc.Space(
     ),
     note="The exponent of B is -2 up to 1/B, or -1 for the root, not the -1/2 of Remark 1. Where "
     "noise exceeds beta / R it is -1, by firm.law_without_beta.",
+    uses=["law_second_order"],
     derivation="firm.law_second_order with V = ||N||_F^2 ((m - m')/2)^2; m - m' is the sum of 2B "
     "signs over B, with the moments 2/B and (12 B^2 - 4B)/B^4. For any C and any samples of the "
     "noise N_i with mean zero: V <= (1/C) sum_c ||.||_F^2, hence E T_disagr <= (2R/beta)^2 (3B - "
@@ -158,6 +159,7 @@ def law_batch(g: Numbers, noise: Numbers, beta: Numbers, R: Numbers, size: Numbe
     printed_as="ours",
     tex=r"E\,\frac1C\sum_cA_c(\lambda^c-\bar\lambda)=(1-\tfrac1C)E(A-EA)\lambda^*",
     on=TWO_POINTS,
+    uses=["law_covariance"],
     derivation="The second form of firm.law_covariance; terms of two clients have mean zero.",
 )
 def law_bias(points: Any, chances: Any, beta: Any) -> rc.Sides:
@@ -173,6 +175,7 @@ def law_bias(points: Any, chances: Any, beta: Any) -> rc.Sides:
     printed_as="ours",
     tex=r"E\,\mathcal T\ge(1-\tfrac1C)^2\|E(A-EA)\lambda^*\|^2",
     on=TWO_POINTS,
+    uses=["law_bias"],
     derivation="firm.law_bias and Jensen's inequality. What exceeds it is of order 1/C, so that "
     "equality is approached by many clients.",
 )

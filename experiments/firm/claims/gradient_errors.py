@@ -263,6 +263,7 @@ def lemma6(
     printed_as="ours",
     tex=lemma6_client.latex,
     on=WEIGHTED,
+    uses=["lemma5_one_hot", "lemma6_corrected"],
     derivation="E|psi|^2 < 1, see firm.lemma5_one_hot, and firm.lemma6_corrected.",
 )
 def lemma6_one_hot(chains: Any, r_max: Any, lam: Any) -> rc.Sides:

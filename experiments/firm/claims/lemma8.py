@@ -282,6 +282,7 @@ def eq46(
     tex=r"\frac2\beta(\sqrt MR+\sqrt MR)\sqrt M\max_j\|g^j-g'^j\|=\frac{4MR}\beta"
     r"\max_j\|g^j-g'^j\|",
     on=PAIRS,
+    uses=["eq41_sharper"],
     derivation="(2/beta) 2 sqrt(M) R sqrt(M) = 4 M R / beta; firm.eq41_sharper proves the first "
     "factor.",
 )

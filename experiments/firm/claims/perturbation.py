@@ -106,6 +106,7 @@ def law_covariance(g: Numbers, lam: Any) -> rc.Sides:
     on=ANY_WEIGHTS,
     tex=r"\mathcal T\le\frac1C\sum_c\|(A_c-\bar A)P\|_{\rm op}^2\cdot\frac1C\sum_c"
     r"\|\lambda^c-\bar\lambda\|^2",
+    uses=["law_covariance"],
     derivation="firm.law_covariance; P changes no vector of sum zero. Noise that is common to all "
     "objectives of a client drops out. (20) has R^2 in the place of the first factor.",
 )
@@ -122,6 +123,7 @@ def law_cauchy_schwarz(g: Numbers, lam: Any) -> rc.Sides:
     printed_as="ours",
     on=ANY_WEIGHTS,
     tex=r"\mathcal T\le\Big(\frac1C\sum_c\max_j\|g^{j,c}-\bar g^j\|\Big)^2",
+    uses=["law_covariance"],
     derivation="The second form of firm.law_covariance and the triangle inequality: lambda^c picks "
     "among a client's noises. Sharpens firm.drift_without_beta by up to 4 (1 - 1/C)^2. Attained by "
     "any even C; where the mean gradients agree and beta = 0, by solutions of (1).",
@@ -150,6 +152,7 @@ def curvature(A: Numbers) -> Numbers:
     on=two_clients(),
     note="So E ||lambda^c - lambda^c'||^2 <= (8 R^2/beta^2) tr Cov(A): the O(1/B) of Appendix "
     "F.1.2 with its constant.",
+    uses=["lemma1_sharper"],
     derivation="The derivation of firm.lemma1_sharper has sum_j <d_j, y_j g + lambda_j Ay> <= "
     "||D||_F W with W <= 2R/beta; only then ||D||_F <= sqrt(M) max_j ||d_j||.",
 )
@@ -216,6 +219,7 @@ def law_first_order(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
         {"C": (1, 3), "M": (1, 3), "T": (1, 3), "d": (1, 2)},
         noise=rc.ball("T", "C", "M", "d"),
     ),
+    uses=["law_second_order"],
     derivation="The root mean square of lambda^c - lambdabar is a norm, so it obeys (22); then as "
     "in firm.law_second_order at every i.",
 )
@@ -311,6 +315,7 @@ def law_interior(A: Numbers, beta: Numbers) -> rc.Sides:
     ),
     note="Both an upper and a lower bound: -2 is the exponent wherever k > 0, and the -1 of (23) "
     "is never attained. Instances reach three quarters of the remainder, with M = 4.",
+    uses=["law_second_order"],
     derivation="delta = lambda* - 1/M solves delta = -(2/beta) PG(1/M + delta). So lambda^c is 1/M "
     "- (2/beta) P G_c 1/M + e_c with e = -(2/beta) PG delta, along A + tD with de = -(2/beta) P(dG "
     "delta + G ddelta). Let R x be the length of the mean gradient: ||AP||^2 <= M R^2 (1 - x^2), "
@@ -362,6 +367,7 @@ def law_curvature(A: Numbers, other: Numbers, beta: Numbers) -> rc.Sides:
     on=noisy_clients({"beta": _BETA}),
     note="The remarks expect a drift without limit as beta falls to 0. beta matters only where it "
     "exceeds the curvature of the objectives themselves.",
+    uses=["law_curvature", "law_cauchy_schwarz"],
     derivation="mean ||lambda^c - lambdabar||^2 <= mean ||lambda^c - l||^2 with l the solution for "
     "Abar; firm.law_curvature with G = Abar'Abar and G_c - G = Abar'X + X'A_c: |P(G_c - G) "
     "lambda^c| <= (h + R) ||X_c||_op. Then firm.law_cauchy_schwarz.",

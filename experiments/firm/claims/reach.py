@@ -137,6 +137,7 @@ def explicit_bound_vacuous(scales: reach.Scales, B: Numbers, beta: Numbers) -> r
     note="With beta as in (1), not the experiments' beta of (9). In general B grows like "
     "M^3/beta^2: 4.4e9 at beta = 1. A tabular critic on S states has "
     "lambda_A <= (1-gamma)/S, which multiplies B by S^8.",
+    uses=["explicit_bound_vacuous"],
     derivation="The derivation of firm.explicit_bound_vacuous, at gamma = 0.99.",
 )
 def batch_needed(scales: Any, one: Any) -> rc.Sides:

@@ -191,6 +191,7 @@ LEMMA10_DECREASING = replace(
     note="",
     corrected=None,
     printed_as="ours",
+    uses=["firm.lemma10_corrected"],
     derivation="firm.lemma10_corrected and eta_{t+1} <= eta_t.",
 )
 

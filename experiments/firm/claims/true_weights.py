@@ -37,6 +37,7 @@ def true_drift(g: Numbers, truth: Numbers, beta: Numbers) -> Numbers:
     tex=r"\frac1C\sum_cA_c(\lambda^c-\ell)=\bar A(\bar\lambda-\ell)+\frac1C\sum_c(A_c-\bar A)"
     r"(\lambda^c-\bar\lambda)",
     on=clients({"lam": rc.simplex("C", "M"), "common": rc.simplex("M")}),
+    uses=["law_covariance"],
     derivation="firm.law_covariance. The first term, linear in the noise, averages over clients "
     "down to the bias of lambda*; the second is the drift around lambdabar.",
 )
@@ -58,6 +59,7 @@ def law_true_split(g: Numbers, lam: Numbers, common: Numbers) -> rc.Sides:
     on=TRUE,
     note="Here -1 is the exponent of beta, with B^-1 and no M in the place of B^{-1/2} M^{3/2}. "
     "Attained as beta/R^2 falls to 0 where the curvature is beta/2.",
+    uses=["law_curvature"],
     derivation="u = lambda^c - lambda*, x = ||A_c - A||_op; optimality as in firm.law_curvature: "
     "|A_c u|^2 + (beta/2)|u|^2 <= -<A_c u, (A_c - A) lambda*> - <(A_c - A) u, A lambda*> <= x |A_c "
     "u| + x R |u|, and x R |u| - (beta/2)|u|^2 <= x^2 R^2/(2 beta).",
@@ -76,6 +78,7 @@ def law_true_weights(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> r
     printed_as="ours",
     tex=r"\sqrt{\mathcal T}\le\frac{2\sqrt MR^2}\beta\cdot\frac1C\sum_c\|A_c-A\|_F",
     on=TRUE,
+    uses=["law_lipschitz"],
     derivation="|A_c u| <= sqrt(M) R |u| and firm.law_lipschitz. Attained at even M: half of the "
     "gradients Re, half of them -Re, all moved along e.",
 )
@@ -94,6 +97,7 @@ def law_true_large_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -
     on=TRUE,
     note="The B^{-1/2} of (24), without 1/beta: at beta = 0 it is attained to leading order, by "
     "two gradients sqrt(2 R s) apart that are tilted.",
+    uses=["law_true_weights"],
     derivation="|A_c u|^2 <= s |A_c u| + s R |u|_1 as in firm.law_true_weights, |u|_1 <= 2.",
 )
 def law_true_without_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:

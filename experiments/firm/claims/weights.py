@@ -152,6 +152,7 @@ def eq18_sharper(g: Numbers, lam: Numbers) -> rc.Sides:
     "regulariser with the sharpened Lemma 1 makes it of fourth order, M^2 (2 R gap^2 / beta)^2. "
     "This is the drift around the clients' average lambdabar; around another lambda_t, (14), it "
     "contains ||Abar (lambdabar - lambda_t)||^2.",
+    uses=["eq18_sharper"],
     derivation="firm.eq18_sharper and ||lambda^c - lambdabar||_1 <= (1/C) sum_{c' != c} "
     "||lambda^c - lambda^c'||_1 <= 2 (1 - 1/C).",
 )

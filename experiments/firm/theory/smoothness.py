@@ -17,11 +17,16 @@ features of the actions in a state are at most C_psi apart; kappa = 1 and rho = 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 import ratecheck as rc
 from experiments.firm.theory.chain import Chains
 from linsys.linalg import Numbers, norm
+from linsys.validate import check_choice, check_number
+from mgda.constants import Mixing, policy_lipschitz, score_bound, score_lipschitz
+from mgda.momdp import MOMDP
 
 
 def printed_smoothness(chains: Chains, r_max: Numbers, C_psi: Numbers) -> Numbers:
@@ -59,3 +64,29 @@ def eq49_shared(chains: Chains, there: Chains, x: Numbers, gap: Numbers, L: Numb
     """
     change = (chains.jac - there.jac).reshape(*L.shape, -1, *chains.theta.shape[1:])
     return np.abs((change[..., 0] * x[:, None]).sum(axis=-1)), (L * gap / chains.scale)[:, None]
+
+
+def smoothness_formula(momdp: MOMDP, mixing: Mixing, form: str = "printed") -> float:
+    """L_J below equation (49): r_max / (1 - gamma) (4 C_nu C_psi + L_psi), not checked to be one.
+
+    Args:
+        momdp: the process.
+        mixing: kappa and rho of Lemma 2.
+        form: "printed" takes C_nu = C_pi / 2 (1 + ceil(log_rho(1 / kappa))) + 1 / (1 - rho);
+            "xu" what the cited Proposition 1 of Xu et al. (2020) has, C_pi / 2 (1 + ceil(..) +
+            1 / (1 - rho)). Only the latter grows as it must, fourfold, when x is doubled and theta
+            halved; the former is no bound for long features.
+
+    >>> from mgda.constants import Mixing
+    >>> from mgda.instances import sample_momdp
+    >>> round(smoothness_formula(sample_momdp(0, gamma=0.5), Mixing(1.0, 0.5), "xu"), 12)
+    7.0
+    """
+    check_choice("form", form, ("printed", "xu"))
+    check_number("rho", mixing.rho, low=0.0, high=1.0, low_open=True, high_open=True)
+    kappa = max(mixing.kappa, 1.0)  # a smaller one gives a number of steps below zero
+    waiting = math.ceil(math.log(1.0 / kappa) / math.log(mixing.rho))
+    tail, C_pi = 1.0 / (1.0 - mixing.rho), policy_lipschitz(momdp)
+    C_nu = 0.5 * C_pi * (1 + waiting) + (tail if form == "printed" else 0.5 * C_pi * tail)
+    slope = 4.0 * C_nu * score_bound(momdp) + score_lipschitz(momdp)
+    return momdp.r_max / (1.0 - momdp.gamma) * slope

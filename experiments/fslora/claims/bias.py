@@ -231,6 +231,7 @@ def loss_bias_nuclear(devices: Devices) -> rc.Sides:
     "components attain f^S = f = 0: nothing shrinks there. Minimisers keep the singular vectors "
     "and shrink the values by a common threshold, sigma = (t - c sum sigma)_+ / (1 - c).",
     printed_as="ours",
+    uses=["loss_bias_nuclear"],
     derivation="fslora.loss_bias_nuclear and von Neumann's <d, BA x'> >= -sum sigma t.",
 )
 def minimum(devices: Devices) -> rc.Sides:
@@ -256,6 +257,7 @@ def minimum(devices: Devices) -> rc.Sides:
     tex=r"B=U\sqrt\Sigma\,R,\ A=R^\top\sqrt\Sigma\,V^\top,\ \|B_j\|=\|A_j\|",
     on=TARGETS,
     printed_as="ours",
+    uses=["minimum"],
     derivation="fslora.minimum with equality in each step.",
 )
 def minimum_attained(first: Numbers, second: Numbers, k: Numbers) -> rc.Sides:

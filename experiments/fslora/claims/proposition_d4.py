@@ -292,6 +292,7 @@ def d4_affine(C: Numbers, k: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
     r"+\|C\|",
     on=ISOTROPIC,
     printed_as="ours",
+    uses=["d4_i_centred_sharp"],
     derivation="fslora.d4_i_centred_sharp and L(c rho) <= c^2 L(rho) for c >= 1. A loss that bends "
     "more farther out, max(0, w - 1)^2 with rho^2 < 2, need not satisfy the last step.",
 )
@@ -324,6 +325,7 @@ def d4_i_centred_sharp(devices: Any, U: Any, V: Any) -> rc.Sides:
     tex=r"\|\nabla^2f_i^{\mathcal S}(X)\|\le\frac r{k_i}L(\|X\|)",
     on=ISOTROPIC,
     printed_as="ours",
+    uses=["d4_ii_centred_sharp"],
     derivation="fslora.d4_ii_centred_sharp and L(c rho) <= c^2 L(rho).",
 )
 def d4_ii_centred(devices: Any, U: Any, V: Any) -> rc.Sides:

@@ -75,6 +75,8 @@ def _without_T(predicted: dict[str, float]) -> dict[str, float]:
     "gamma has the unit of 1/sqrt(L): F_0/sigma^2 is missing in it. "
     "With the corrected gamma there is no power of H: fslora.cor4_5_held.",
     corrected="cor4_5_corrected",
+    reading="Of any f_i(B, A) that meet Assumptions 4.1 to 4.3 for all X = [B; A], as "
+    "fslora.thm4_4.",
     main=True,
     uses=["thm4_4"],
 )

@@ -187,6 +187,7 @@ def flexlora_truncation(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
     tex=r"\frac1N[B_1,\dots,B_N]\begin{bmatrix}A_1\\\vdots\\A_N\end{bmatrix}=\frac1N\sum_iB_iA_i",
     on=EACH,
     note="The paper says that the server concatenates the modules, without a formula or 1/N.",
+    printed_as="ours",
 )
 def stack(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
     """[B_1, .., B_N] [A_1; ..; A_N] / N = (1/N) sum B_i A_i."""

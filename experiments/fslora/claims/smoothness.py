@@ -211,6 +211,7 @@ def a41_point(devices: Devices, U: rc.Numbers, V: rc.Numbers) -> rc.Sides:
     tex=r"\|\nabla^2f_i(X)\|\le\tfrac32\rho^2\|M_i\|+\|C_i\|\quad(\|X\|\le\rho)",
     on=POINTS,
     printed_as="ours",
+    uses=["a41_point"],
     derivation="fslora.a41_point with ||A||^2 + ||B||^2 <= rho^2 and ||BA|| <= rho^2/2. The "
     "largest value for M = mu I: B = (rho/sqrt 2) u e_1', A = (rho/sqrt 2) e_1 v' and a direction "
     "of the same form, u and v the first singular vectors of C; with one input and output 3 "
@@ -232,6 +233,7 @@ def a41_ball(devices: Devices, U: Numbers, V: Numbers) -> rc.Sides:
     r"(\|X-X^0\|\le\rho),\quad\rho_0^2=\|A^0\|^2+\|B^0\|^2",
     on=NEAR,
     printed_as="ours",
+    uses=["a41_point"],
     derivation="With X = X^0 + (P, Q), (||A||, ||B||) is at most (||A^0||, ||B^0||) + (||Q||, "
     "||P||), hence ||A||^2 + ||B||^2 <= (rho_0 + rho)^2 and ||BA|| <= (rho_0 + rho)^2/2 in "
     "fslora.a41_point. Attained for M = mu I if X^0 is one component along the first singular "
@@ -285,6 +287,7 @@ def a42(devices: Devices, sigma_s: Numbers, sigma_g: Numbers) -> rc.Sides:
     ref="Assumption 4.2 for least squares",
     tex=r"\mathbb E\|\nabla\tilde f(tX;S)-\nabla f^{\mathcal S}(tX)\|^2\ge\sigma^2",
     on=ALONE_FAR,
+    uses=["a42_one"],
     derivation="fslora.a42_one and ||Y|| ||X|| >= <Y, X> = 2 t <C, BA> + 2 kappa t^3 q >= kappa "
     "t^3 q.",
 )
@@ -325,6 +328,7 @@ def a42_one(devices: Devices) -> rc.Sides:
     tex=r"\sigma_s^2\le\kappa\rho^2\big(\|C\|+\tfrac\kappa2\rho^2\|M\|\big)^2",
     on=least_squares(sizes={"N": (1, 1), "r": (1, 4)}),
     printed_as="ours",
+    uses=["a42_one"],
     derivation="A variance is at most the second moment, E||G A'S||^2 <= max ||G||^2 kappa "
     "||A||^2 by (9), and ||BSA|| <= kappa rho^2/2. With one component of equal parts along the "
     "first singular vectors it is 1 - k/r times the bound, by fslora.a42_one.",

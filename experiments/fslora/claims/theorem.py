@@ -161,6 +161,7 @@ def _authors(*, setting: Any, share: Any, L: Any) -> SimpleNamespace:
         },
     ),
     printed_as="ours",
+    uses=["lr_many"],
     derivation="mean r^2/k^2 = (64 + 16 + 4 + 16/9)/4 = 193/9. (NH)^2/(36 * 193/9) is 1295.3 for "
     "N H = 1000 and 207.3 for N H = 400; (14) and (16) follow as in fslora.lr_many. It concerns "
     "the learning rate alone, not the sketch that is kept for a round.",
@@ -227,6 +228,9 @@ _WITNESS = {
     "35 these functions obey it, fslora.thm4_4_short, as they do with fresh sketches. A second "
     "reason, the learning rate, needs no sketch: fslora.thm4_4_step.",
     corrected="thm4_4_corrected",
+    reading="Of any f_i(B, A) that meet Assumptions 4.1 to 4.3 for all X = [B; A], as Appendix D.3 "
+    "reads it; by (1) they are functions of BA, and of these only affine ones meet Assumption 4.1 "
+    "for all X. Of LoRA's own form: fslora.thm4_4_lora.",
     main=True,
     uses=["prop_d4_iii", "eq11", "eq12", "eq13", "eq14", "eq15", "eq16", "eq17", "lr"],
     family=[{**_WITNESS, "rho": 1.25, "H": H} for H in (60, 100, 400)],
@@ -269,6 +273,7 @@ THM4_4_RATIOS = replace(
     space=runs(at.printed_step, steps=58, least=4 / 3),
     note="Together with fslora.lr_authors: neither reason for which the theorem fails shows at the "
     "authors' N, H and ratios. It does not say that (6) holds there on all functions.",
+    uses=["fslora.thm4_4_short"],
     derivation="As for fslora.thm4_4_short: (H/2)/(1 - 1/H^2) is at most 29.01, and 6 r/k + 12 "
     "r^2/k^2 at least 29.33; the start and the samples leave what they leave there.",
 )
@@ -354,6 +359,9 @@ def thm4_4_floor(s: at.Run) -> rc.Sides:
     "small in long runs from H = 83 on, and from H = 146 on X^t grows without bound. With gamma <= "
     "1/(4 H L sqrt(c_h + 1)) the drift takes an eighth at most.",
     corrected="thm4_4_step_corrected",
+    reading="Of any f_i(B, A) that meet Assumptions 4.1 to 4.3 for all X = [B; A], as Appendix D.3 "
+    "reads it; by (1) they are functions of BA, and of these only affine ones meet Assumption 4.1 "
+    "for all X. Of LoRA's own form: fslora.thm4_4_lora.",
     main=True,
     uses=["lr"],
     family=[

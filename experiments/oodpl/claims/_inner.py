@@ -148,14 +148,22 @@ def _variances(s: SimpleNamespace) -> Any:
     return np.stack([within(variance, most) for variance, most in sides]).all(axis=0)
 
 
+def _policy(s: SimpleNamespace) -> Any:
+    """The policy, theta_0, theta_* and the constants along the run."""
+    return s.run.system.policy, s.run.theta_0, s.run.theta_star, s.run.policy
+
+
+def _reward(s: SimpleNamespace) -> Any:
+    """The reward, phi and the constants on its ball."""
+    return s.run.system.reward, s.run.phi, s.run.reward
+
+
 #: What the constants of a run stand for, at theta_0, theta_* and phi.
 ASSUMES: dict[str, View] = {
     name: quiet(holds)
     for name, holds in {
-        **policy_assumptions(
-            lambda s: (s.run.system.policy, s.run.theta_0, s.run.theta_star, s.run.policy)
-        ),
-        **reward_assumptions(lambda s: (s.run.system.reward, s.run.phi, s.run.reward)),
+        **policy_assumptions(_policy),
+        **reward_assumptions(_reward),
         "Assumption 4": _variances,
     }.items()
 }

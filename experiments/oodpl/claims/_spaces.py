@@ -52,7 +52,7 @@ SAMPLES: dict[str, rc.Field] = {
 STEPS = {"D": (1, 3)}
 
 
-def whole(values: Any, most: Any) -> Any:
+def indices(values: Any, most: Any) -> Any:
     """Whole numbers as indices, at most ``most``."""
     return np.minimum(values.astype(float).astype(int), most)
 
@@ -83,10 +83,10 @@ def domain(
     if "other" in others:
         others["other"] = R[:, None] * others["other"]
     if "z" in others:
-        others["z"] = whole(others["z"], X * Y - 1)
+        others["z"] = indices(others["z"], X * Y - 1)
     if "pair" in others:
         y, y_other, x = np.moveaxis(others["pair"], -1, 0)
-        places = whole(x, X - 1), whole(y, Y - 1), whole(y_other, Y - 1)
+        places = indices(x, X - 1), indices(y, Y - 1), indices(y_other, Y - 1)
         others["pair"] = (places[0] * Y + places[1]) * Y + places[2]
     return SimpleNamespace(
         system=System(policy=policy, reward=reward, prompts=D, mu_hat=mu_hat, beta=beta),
@@ -194,11 +194,18 @@ def reward_assumptions(found: Callable[[Any], tuple[Reward, Any, RewardConstants
     return {"Assumption 2, T": T, "Assumption 2, P": P, "Assumption 3, b and B": bounds}
 
 
+def _policy(s: Any) -> Any:
+    """The policy, theta, the centre of its ball and the constants there."""
+    return s.system.policy, s.theta, 0 * s.theta, s.policy
+
+
+def _reward(s: Any) -> Any:
+    """The reward, phi and the constants on its ball."""
+    return s.system.reward, s.phi, s.reward
+
+
 #: What the constants of a domain stand for, at its own theta and phi and at the balls' centres.
-ASSUMES: Assumptions = {
-    **policy_assumptions(lambda s: (s.system.policy, s.theta, 0 * s.theta, s.policy)),
-    **reward_assumptions(lambda s: (s.system.reward, s.phi, s.reward)),
-}
+ASSUMES: Assumptions = {**policy_assumptions(_policy), **reward_assumptions(_reward)}
 
 
 def domains(

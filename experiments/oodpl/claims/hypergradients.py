@@ -236,6 +236,7 @@ def eq_31(run: Any) -> rc.Sides:
     tex=rf"\frac{{\partial\theta_{{k,D}}}}{{\partial\phi_k}}=\frac\alpha\beta{_SUM}\nabla_\phi"
     rf" r^{{k,t}}(\nabla F^{{k,t}})^\top{_PRODUCT}",
     on=RUNS,
+    uses=["prop_1_corrected"],
     derivation="As in ood.prop_1_corrected.",
 )
 def eq_31_corrected(run: Run) -> rc.Sides:

@@ -240,6 +240,7 @@ def eq_10_appA_corrected(system: System, phi: Numbers, theta: Numbers) -> rc.Sid
     r"\mathbb E_xD_{KL}(\pi_*\|\pi_\theta)",
     on=OPTIMA,
     printed_as="ours",
+    uses=["eq_10_appA_corrected"],
     derivation="min Z E KL(theta_*) <= E Z KL(theta_*) <= E Z KL(theta) <= max Z E KL(theta) for "
     "every theta, by ood.eq_10_appA_corrected. Every Z(x) lies between b^(1/beta) and "
     "B^(1/beta): a large beta, or rewards that hardly differ, makes the two objectives alike.",

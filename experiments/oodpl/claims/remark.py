@@ -70,6 +70,16 @@ def _two_answers(
     )
 
 
+def _policy(s: Any) -> Any:
+    """The policy, the ends of where both runs are, and the constants there."""
+    return s.policy, *s.ends, s.at
+
+
+def _reward(s: Any) -> Any:
+    """The reward, the farthest phi and the constants there."""
+    return s.reward, s.phi, s.bounds
+
+
 @PAPER.upper(
     "remark_1",
     ref="Remark 1: a larger beta",
@@ -89,8 +99,8 @@ def _two_answers(
         assumes={
             name: quiet(holds)
             for name, holds in {
-                **policy_assumptions(lambda s: (s.policy, *s.ends, s.at)),
-                **reward_assumptions(lambda s: (s.reward, s.phi, s.bounds)),
+                **policy_assumptions(_policy),
+                **reward_assumptions(_reward),
                 "eta <= 1/(4P), P the smoothness of L": lambda s: within(4 * s.eta * s.smooth, 1),
             }.items()
         },
@@ -199,6 +209,7 @@ def remark_1_gain(run: Inner, pairs: Numbers) -> rc.Sides:
     tex=r"\|\nabla\mathbf L(\phi)\|^2=O(\beta^{-2})",
     note="The whole of Theorem 1's O(1/beta^2) is this.",
     printed_as="ours",
+    uses=["remark_1_corrected"],
     derivation="ood.remark_1_corrected; the limit is sigma(-log-odds of mu_hat) grad(r - r')/beta.",
 )
 def remark_1_rate() -> Sequence[rc.Regime]:

@@ -183,6 +183,7 @@ def eq_B5(instance: Any) -> rc.Sides:
     on=DECOMPOSED,
     tex=r"\frac1{N_p}\sum_jA_{i,j}\le8L_1^2\|B^\diamond-\hat B\|^2\|W^\diamond_i\|_F^2"
     r"+2\|w_i^\diamond-\hat w_i\|^2_{\hat\Sigma_i}",
+    uses=["eq_B3_corrected"],
     derivation="As psl.eq_B3_corrected, with ||(B_diamond - B_hat) W|| <= ||B_diamond - B_hat|| "
     "||W||_F.",
 )

@@ -181,7 +181,7 @@ def def_A2(P: Numbers, room: Numbers, epsilon: Numbers) -> rc.Sides:
     "d2) log(N N_p/delta)) with a constant that depends on B and L1; read for N N_p = delta = 1 "
     "its right side is zero.",
     derivation="psl.eq_C1_corrected and a cover of the ball of psl.eq_C1_ball_corrected.",
-    uses=["def_4_2", "eq_C1", "eq_C1_ball"],
+    uses=["def_4_2", "eq_C1", "eq_C1_ball", "eq_C1_corrected", "eq_C1_ball_corrected"],
 )
 def prop_1(c: at.Class) -> rc.Sides:
     """log(N_br(1/(N N_p))/delta) <= k (d1 + N d2) log(1 + 4 N^2 N_p L1 sqrt((k + N B^2)(1 + B^2)))

@@ -233,6 +233,8 @@ LEMMA_2 = replace(
     text="With chance at least 1 - delta, E||P_r - P*||_1^2 <= (C2/n) (sum_j log(P*/P_r) + "
     "log(N_br(1/n)/delta)) for all r of the class, from the n comparisons of one user (the paper's "
     "M).",
+    latex=r"\mathbb E\|P_r-P_{r^\star}\|_1^2\le\frac{C_2}n\Big(\sum_j\log\frac{P_{r^\star}}{P_r}"
+    r"+\log\frac{\mathcal N(1/n)}\delta\Big)",
     space=finite({"N": (1, 1), "n": (1, 3)}),
     corrected="psl.lemma_2_corrected",
 )
@@ -243,6 +245,9 @@ LEMMA_2_CORRECTED = replace(
     text="With chance at least 1 - delta, E||P_r - P*||_1^2 <= (4/n) (sum_j log(P*/P_r) + 2 "
     "log(M/delta)) for all r of a class of M members, from the n comparisons of one user (the "
     "paper's M).",
+    latex=r"\mathbb E\|P_r-P_{r^\star}\|_1^2\le\frac4n\Big(\sum_j\log\frac{P_{r^\star}}{P_r}"
+    r"+2\log\frac M\delta\Big)",
+    note="With brackets of width 1/n in place of members: (24/n) (sum/2 + log(N_br/delta) + 1).",
     space=LEMMA_2.space,
 )
 
@@ -271,6 +276,7 @@ def lemma_4_moment(a: Numbers, b: Numbers) -> rc.Sides:
     note="At most N_p L1^2 Sigma_tail + log(1/delta), in place of the 2 L L1 N_p sqrt(N "
     "Sigma_tail) that the proof of Theorem 4.1 takes from Lemma 4: the bias of dist^2 becomes "
     "Sigma_tail/(N nu) in place of sqrt(Sigma_tail/N)/nu.",
+    uses=["lemma_4_moment"],
     derivation="Markov's inequality and psl.lemma_4_moment, comparison by comparison.",
     printed_as="ours",
 )

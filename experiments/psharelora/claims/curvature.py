@@ -111,6 +111,7 @@ def eq_B9(user: Any) -> rc.Sides:
         given={"f(w_hat) >= f(w_diamond)": _as_likely},
     ),
     note="Empty unless the bend is small beside the curvature: L2 ||d||^2 against ||d||_Sigma.",
+    uses=["eq_B8_corrected"],
     derivation="0 <= grad f'd + d'grad^2 f(w) d/2. The Hessian's first term is at most 2 c3 L2 "
     "||d||^2, its second one at most -c2 ||d||^2_Sigma(w), where psl.eq_B8_corrected applies.",
 )
@@ -171,6 +172,7 @@ def eq_B10(user: Any) -> rc.Sides:
     on=eq_B10.space,
     tex=r"c_2\lambda_{\min}(\Sigma)\|\hat w-w^\diamond\|^2\le\nabla f(w^\diamond)^\top(\hat w"
     r"-w^\diamond)",
+    uses=["eq_B9_linear"],
     derivation="psl.eq_B9_linear, and lambda_min(Sigma) ||d||^2 <= ||d||^2_Sigma.",
 )
 def eq_B10_corrected(user: Any) -> rc.Sides:
@@ -258,6 +260,7 @@ def eq_B11(system: at.Comparing, w: Numbers, diamond: Numbers) -> rc.Sides:
     on=eq_B9_linear.space,
     tex=r"c_2\|\delta\|^2_\Sigma\le\|\nabla f(w^\diamond)\|_{(\Sigma+\lambda I)^{-1}}"
     r"\|\delta\|_{\Sigma+\lambda I}",
+    uses=["eq_B9_linear"],
     derivation="psl.eq_B9_linear and the inequality of Cauchy and Schwarz.",
 )
 def eq_B11_corrected(user: Any, shift: Any) -> rc.Sides:

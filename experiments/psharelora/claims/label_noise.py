@@ -72,6 +72,7 @@ DESIGN = rc.Space(
     tex=r"\Big\|\frac1{N_p}\sum_jv_jx_j\Big\|_{(\Sigma+\lambda I)^{-1}}\le\max_j|v_j|",
     on=DESIGN,
     note="Without powers of N_p or of D; attained for lambda to zero.",
+    uses=["M_i_corrected"],
     derivation="The squared left side is v'M v with ||M|| <= 1/N_p, see psl.M_i_corrected.",
 )
 def eq_B13(x: rc.Numbers, v: rc.Numbers, shift: rc.Numbers) -> rc.Sides:
@@ -262,6 +263,7 @@ NOISE = rc.Space(
     tex=r"P\Big(V_i^\top M_iV_i>\tfrac{2+3\log2}4\cdot\frac{kd_2+\log(N/\delta)}{N_p}\Big)\le"
     r"\frac\delta{2N}",
     on=NOISE,
+    uses=["V_bounded", "M_i_corrected"],
     derivation="V has independent entries, sub-Gaussian with variance 1/4 (psl.V_bounded). The "
     "tail bound of Hsu, Kakade and Zhang (2012) for quadratic forms: with probability 1 - e^-t, "
     "V'M V <= (Tr M + 2 sqrt(t Tr M^2) + 2 t ||M||)/4 <= (D + 2 sqrt(D t) + 2 t)/(4 N_p) <= (2 D + "

@@ -183,6 +183,7 @@ def theorem_4_1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> r
     r"\sqrt{\frac{\Sigma_{tail}}N}",
     on=NEAR,
     note="The reading under which the theorem is true as printed.",
+    uses=["theorem_4_1_corrected"],
     derivation="psl.theorem_4_1_corrected, and Sigma_tail/N <= B sqrt(Sigma_tail/N).",
     printed_as="ours",
 )
@@ -306,5 +307,6 @@ REMARK_2_CORRECTED = replace(
     text="It decreases like 1/nu for rewards in a given range: lim N_p E dist^2 <= k (d1 - k)/(m "
     "lambda_min N nu), m the least Phi' of the range and lambda_min the least eigenvalue of E xx'.",
     note="",
+    uses=["psl.theorem_4_1_variance"],
     derivation="psl.theorem_4_1_variance.",
 )

@@ -132,6 +132,7 @@ LEMMA_8_CORRECTED = replace(
     r"(\Delta\Theta^\star)^2",
     space=RANK_K,
     note="",
+    uses=["psl.lemma_5_corrected"],
     derivation="psl.lemma_5_corrected with Delta Theta for Theta and Delta Theta* for Theta*.",
 )
 

@@ -116,6 +116,7 @@ def eq_B6(system: Any, w: Any) -> rc.Sides:
     ref="equation (B.6), corrected",
     on=eq_B6.space,
     tex=eq_B6.latex.replace("o_j=0", "o_j=1"),
+    uses=["grad_f_corrected"],
     derivation="The derivative of psl.grad_f_corrected.",
 )
 def eq_B6_corrected(system: Any, w: Any) -> rc.Sides:

@@ -131,7 +131,7 @@ THEOREM_4_1_BIAS_SHARP = replace(
     latex=r"\operatorname{dist}^2\sim\Sigma_{tail}",
     regimes=partial(bias, -1.0),
     expect="consistent",
-    uses=(),
+    uses=["psl.theorem_4_1_floor"],
     note="It is not zero to first order, although B_diamond is the best of rank k: maximum "
     "likelihood minimises a weighted norm (psl.theorem_4_1_floor).",
     corrected=None,
@@ -167,7 +167,7 @@ THEOREM_4_1_USERS_SHARP = replace(
     latex=r"N_p\operatorname{dist}^2\sim\frac1{N\nu}",
     regimes=partial(variance, {"N": -1.0, "nu": -1.0}),
     expect="consistent",
-    uses=(),
+    uses=["psl.theorem_4_1_variance"],
     note="Measured in N and nu alone, for d1 = 3, d2 = 2 and k = 1. In the printed k (d1 + N d2)/"
     "(N nu) the exponent of N tends to 0.",
     corrected=None,

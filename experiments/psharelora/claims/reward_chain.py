@@ -306,6 +306,7 @@ def chain_noise_all(x: Numbers, gap: Numbers, t: Numbers) -> rc.Sides:
     ref="Theorem B.3, corrected: ||B_diamond'Z_i||_F and ||Z_i||",
     tex=r"P\Big(\|Z_i\|_F^2>\frac{L_1^2}{N_p}(1+2\sqrt t+2t)\Big)\le e^{-t}",
     on=replace(NOISE, sizes={"N": (1, 1), "n": (1, 6), "d1": (1, 2), "d2": (1, 2)}),
+    uses=["eq_B14_corrected"],
     derivation="As psl.eq_B14_corrected, with M of trace at most 4 L1^2/N_p. ||B'x||_F <= ||x||_F.",
     printed_as="ours",
 )

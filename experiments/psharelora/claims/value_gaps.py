@@ -195,6 +195,7 @@ def _mean(*, policies: Any, reference: Any, **others: Any) -> SimpleNamespace:
     note="Without 1/nu, without (k d2 + log(N/delta))/N_p and without a condition on N: the mean "
     "over users needs the sum of the errors alone, not the columns. The bias is "
     "sqrt(Sigma_tail/N), not its root.",
+    uses=["theorem_4_2_corrected", "lemma_5_coverage", "theorem_4_1_corrected"],
     derivation="Each gap is at most (||v_tar|| + ||v_hat||) e_i (psl.theorem_4_2_corrected); "
     "Cauchy-Schwarz, and 4 m^2 lambda_min sum e_i^2 <= N eta (psl.lemma_5_coverage). eta: "
     "psl.theorem_4_1_corrected.",
@@ -329,6 +330,7 @@ def corollary_B1(
     on=users(sizes={"N": (1, 2), "d1": (1, 2), "d2": (1, 2), "k": (1, 1)}),
     note="So Sigma_tail/N is at most 2 B^3/(3 sqrt(3) k) times sqrt(Sigma_tail/N)/nu: the "
     "condition only keeps B out of the constant.",
+    uses=["remark_1"],
     derivation="psl.remark_1: nu <= (B^2 - t^2)/k for t^2 = Sigma_tail/N, and t (B^2 - t^2) is "
     "largest at t = B/sqrt 3.",
     printed_as="ours",

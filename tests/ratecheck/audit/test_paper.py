@@ -90,6 +90,22 @@ def test_other_statements_of_the_paper_are_named_without_it() -> None:
     assert again.relation == "=="
 
 
+@pytest.mark.parametrize(
+    ("said", "printed_as"),
+    [({}, "statement"), ({"sharpens": "mass"}, "ours")]
+    + [({"sharpens": "mass", "printed_as": "misprint"}, "misprint")],
+)
+def test_a_sharper_form_is_ours_unless_it_says_otherwise(
+    said: dict[str, str], printed_as: str
+) -> None:
+    @PAPER.identity("sharp", ref="Lemma 1, sharper", on=MASSES, **said)
+    def sharp(p: Any) -> rc.Sides:
+        """The masses sum to one."""
+        return p.sum(), 1
+
+    assert sharp.printed_as == printed_as
+
+
 def test_a_rate_is_a_function_without_parameters() -> None:
     @PAPER.rate("slope", ref="Theorem 1")
     def slope() -> list[rc.Regime]:

@@ -145,8 +145,8 @@ def test_the_documentation_counts_the_verdicts_that_are_kept() -> None:
     for paper in KEPT:
         records = claims_kept(paper)
         outcomes = by_outcome(records.values())
-        false = f"{outcomes['false as printed']} false as printed"
-        assert f"[{len(records)} claims]({KEPT[paper]}/authors.md), {false}, " in readme, paper
+        false = f"{outcomes.get('false as printed', 0)} false as printed"
+        assert f"[{len(records)} claims]({KEPT[paper]}/authors.md), {false}" in readme, paper
         assert f" | {len(records)} | {in_words(outcomes)} |\n" in text, paper
 
 
