@@ -28,7 +28,8 @@ import numpy as np
 
 from linsys.linalg import _precise
 from linsys.linalg._precise import Numbers
-from linsys.linalg.balls import OfObjects, exact_value, exchanged, in_place_of_numpys
+from linsys.linalg.balls import exact_value
+from linsys.linalg.numpys_extremes import OfObjects, exchanged, in_place_of_numpys
 
 __all__ = ["NotRational", "Rational", "comparisons", "degree_of_singular", "rational_arithmetic"]
 

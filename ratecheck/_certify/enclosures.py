@@ -18,14 +18,8 @@ from typing import Any
 import numpy as np
 
 from linsys.linalg import no_floats
-from linsys.linalg.balls import (
-    Ball,
-    Undecided,
-    ball_arithmetic,
-    every_case,
-    no_cases,
-    rounded_constants,
-)
+from linsys.linalg.ball_arithmetic import ball_arithmetic, rounded_constants
+from linsys.linalg.balls import Ball, Undecided, every_case, no_cases
 from linsys.linalg.degrees import NotRational
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.space import Fault, quiet

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from linsys import linalg
-from linsys.linalg import balls, precise, precision
-from linsys.linalg.balls import Ball, Undecided, ball_arithmetic, every_case
+from linsys.linalg import ball_arithmetic as arithmetic, ball_matrices, balls, precise, precision
+from linsys.linalg.ball_arithmetic import ball_arithmetic
+from linsys.linalg.balls import Ball, Undecided, every_case
 
 #: mpmath's numbers with 200 digits, and with more, which says what rounding there is among these.
 FINE, FINER = mpmath.MPContext(), mpmath.MPContext()
@@ -130,12 +131,12 @@ def test_no_enclosure_of_many_misses_its_number() -> None:
 
 
 def test_a_rounding_that_is_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = balls._made
+    made = balls.made
 
     def without_radius(value: Any, nonnegative: bool = False) -> Ball:
         return made(value.mid() if isinstance(value, flint.arb) else value, nonnegative)
 
-    monkeypatch.setattr(balls, "_made", without_radius)
+    monkeypatch.setattr(balls, "made", without_radius)
     assert misses(400, 1, 64)[1] > 50
 
 
@@ -143,7 +144,7 @@ def test_a_comparison_of_midpoints_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
     """A maximum that takes the ball with the larger midpoint misses the other's number."""
 
     def of_midpoints(a: Ball, b: Ball, *_: Any) -> Ball:
-        return a if balls._arb(a.value).mid() >= balls._arb(b.value).mid() else b
+        return a if balls.as_arb(a.value).mid() >= balls.as_arb(b.value).mid() else b
 
     def tie(difference: int) -> bool:
         """Whether the maximum of x +- 1 and x + difference may be x + 1."""
@@ -217,10 +218,10 @@ def test_a_matrix_function_without_its_error_is_seen(monkeypatch: pytest.MonkeyP
     """Eigenvalues of the midpoints alone are not those of the matrix."""
     matrix = np.array([[2.0, 1.0, 0.5], [1.0, 3.0, -1.0], [0.5, -1.0, 1.0]])
 
-    values = balls._values
+    values = ball_matrices._values
 
     def of_midpoints(rows: Any) -> Any:
-        return values([[balls._made(balls._arb(x.value).mid()) for x in row] for row in rows])
+        return values([[balls.made(balls.as_arb(x.value).mid()) for x in row] for row in rows])
 
     def contained() -> bool:
         with ball_arithmetic(64):
@@ -230,7 +231,7 @@ def test_a_matrix_function_without_its_error_is_seen(monkeypatch: pytest.MonkeyP
         return bool(low <= number <= high)
 
     assert contained()
-    monkeypatch.setattr(balls, "_values", of_midpoints)
+    monkeypatch.setattr(ball_matrices, "_values", of_midpoints)
     assert not contained()
 
 
@@ -263,13 +264,13 @@ def test_what_is_known_is_decided() -> None:
 def test_a_float_is_its_decimal_and_a_long_one_a_rounded_constant() -> None:
     with ball_arithmetic(128):
         assert (Ball(1) * 0.1).ends() == (Fraction(1, 10), Fraction(1, 10))
-        assert balls.rounded_constants() == []
+        assert arithmetic.rounded_constants() == []
         low, high = (Ball(1) * np.sqrt(2.0)).ends()
         assert low**2 < 2 < high**2
         assert high - low < Fraction(3, 10**12)
-        assert balls.rounded_constants() == [np.sqrt(2.0)]
+        assert arithmetic.rounded_constants() == [np.sqrt(2.0)]
     with ball_arithmetic(128):
-        assert balls.rounded_constants() == []
+        assert arithmetic.rounded_constants() == []
 
 
 def test_no_ball_becomes_a_float_and_no_fraction_a_whole_number() -> None:
@@ -324,7 +325,7 @@ def test_an_eigenvalue_of_an_exact_matrix_has_a_radius() -> None:
         true = exact(linalg.lambda_max(precise(matrix))[()])
     with ball_arithmetic(100):
         value = linalg.lambda_max(precise(matrix))[()].value
-        middle, radius = (balls._fraction(part) for part in (value.mid(), value.rad()))
+        middle, radius = (balls.as_fraction(part) for part in (value.mid(), value.rad()))
     assert 0 < abs(true - middle) <= radius
 
 
