@@ -286,12 +286,12 @@ def measure(quick: bool) -> Measured:
             ours, peer, exact = clients[0], Switched(clients[1]), Switched(clients[2]).double()
             what = f"{CLIENTS} clients with {SAMPLES} {kind} each"
             method = "P-ShareLoRA" if ours.compared else "FSLoRA"
-            rounds = (ours.round, peer.round, exact.round)
-            spent = _row(measured, f"{method}: {what}", *rounds, quick)
+            name = f"{method}: {what}"
+            spent = _row(measured, name, ours.round, peer.round, exact.round, quick)
             measured.details[f"limit of the machine, {kind}"] = _limit(ours, spent)
             if ours.compared:
-                agents = [partial(one.clients.affpcl, one) for one in (peer, exact)]
-                _row(measured, f"AffPCL: {what}", ours.affpcl, *agents, quick)
+                them, exactly = (partial(one.clients.affpcl, one) for one in (peer, exact))
+                _row(measured, f"AffPCL: {what}", ours.affpcl, them, exactly, quick)
     return measured
 
 

@@ -92,11 +92,14 @@ def test_other_statements_of_the_paper_are_named_without_it() -> None:
 
 @pytest.mark.parametrize(
     ("said", "printed_as"),
-    [({}, "statement"), ({"sharpens": "mass"}, "ours")]
-    + [({"sharpens": "mass", "printed_as": "misprint"}, "misprint")],
+    [
+        ({}, "statement"),
+        ({"sharpens": "mass"}, "ours"),
+        ({"sharpens": "mass", "printed_as": "misprint"}, "misprint"),
+    ],
 )
 def test_a_sharper_form_is_ours_unless_it_says_otherwise(
-    said: dict[str, str], printed_as: str
+    said: dict[str, Any], printed_as: str
 ) -> None:
     @PAPER.identity("sharp", ref="Lemma 1, sharper", on=MASSES, **said)
     def sharp(p: Any) -> rc.Sides:
