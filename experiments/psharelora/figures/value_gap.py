@@ -38,11 +38,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from linsys.preference.bracketing import bound as log_bracketing
 
 import ratecheck as rc
+from experiments.psharelora.theory.bracketing import bound as log_bracketing
+from experiments.psharelora.theory.error_terms import error_terms, zeta
 from linsys import InputError
-from linsys.preference.confidence import ConfidenceSet, error_terms, zeta
+from linsys.preference.confidence import ConfidenceSet
 from linsys.preference.estimators import fit_shared
 from linsys.preference.instances import shared_users
 from linsys.preference.mdp import DecisionTree
