@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class FSLoRA(Federated):
         return range(self.H if self.fresh else 1)
 
     def _support(self, device: int, round_: int, r: int, step: int) -> Any:
-        return support(self.seed, round_, device, r, self.ranks[device], step)
+        return _drawn(self.seed, round_, device, r, self.ranks[device], step).copy()
 
     def _device(self, state: State, device: int, oracle: Any) -> Training:
         r = state.X.shape[0]
@@ -101,6 +102,10 @@ class FSLoRA(Federated):
         if not self.fresh:
             return super()._download(state)
         return [len(self.rows(i, state.t, r)) * row for i in range(len(self.ranks))]
+
+
+#: The server and a device ask for the same sketch several times in a round.
+_drawn = lru_cache(maxsize=1024)(support)
 
 
 def federated_lora(*, r: int, devices: int, **options: Any) -> FSLoRA:
