@@ -18,8 +18,7 @@ import ratecheck as rc
 from linsys import InputError
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    pass
 
 Values = NDArray[np.float64]
 
@@ -169,18 +168,15 @@ def weights_match(table: rc.Table, ours: str, theirs: str) -> rc.Check:
     )
 
 
-def draw_panels(config: Any, analysis: rc.Analysis) -> Figure:
-    """Two panels to a row, against rounds."""
-    figure, axes = rc.panels(analysis.series, columns=2, width=3.2, share_y=False)
-    rc.curves(axes, analysis.series)
-    for ax in axes.values():
-        round_ticks(ax, config.rounds)
-    for ax in list(axes.values())[-2:]:
-        ax.set_xlabel("round")
-    rc.legend(figure, axes, columns=3)
-    return figure
+#: Two panels to a row.
+TWO_ABREAST = rc.Layout(columns=2, width=3.2, legend=3)
 
 
-def round_ticks(ax: Axes, rounds: int) -> None:
+def round_ticks(config: Any) -> range:
     """Whole rounds, five of them at most."""
-    ax.set_xticks(np.arange(0, rounds + 1, -(-rounds // 4)))
+    return range(0, config.rounds + 1, -(-config.rounds // 4))
+
+
+def against_rounds(config: Any) -> rc.Panel:
+    """The axes of curves against rounds."""
+    return rc.Panel("round", ticks=round_ticks(config))

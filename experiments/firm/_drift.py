@@ -7,7 +7,7 @@ gradients in both conventions, and what the law says of a fitted exponent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 import ratecheck as rc
 from experiments.firm._drift_laws import Moments
-from experiments.firm._style import LAW, Styles, in_columns
 from experiments.firm._systems import ClientsConfig, ConflictConfig
 from linsys.validate import Array
 from mgda.drift import disagreement
@@ -24,8 +23,7 @@ from mgda.momdp import MOMDP
 from mgda.simplex import gram, simplex_qp
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    pass
 
 __all__ = [
     "CONVENTIONS",
@@ -36,9 +34,7 @@ __all__ = [
     "furthest",
     "grouped",
     "law_slope",
-    "legend_of_readings",
     "level",
-    "styles_of_readings",
     "transient",
 ]
 
@@ -133,22 +129,6 @@ def transient(law: Callable[[Array], Array], x: Array, factor: float) -> float:
     """
     far = factor * x
     return abs(rc.exact_slope(x, law(x)).value - rc.exact_slope(far, law(far)).value)
-
-
-def styles_of_readings(shapes: Styles) -> dict[str, dict[str, Any]]:
-    """Of series named "form, convention": a shape for each form, a colour for each convention."""
-    return {
-        f"{form}, {convention}": {"position": k, **shape, "markevery": 1}
-        for form, shape in shapes.items()
-        for k, convention in enumerate(CONVENTIONS)
-    }
-
-
-def legend_of_readings(figure: Figure, axes: Mapping[str, Axes], forms: Iterable[str]) -> None:
-    """A column for each convention, with the forms in order, and one for the law."""
-    names = list(forms)
-    readings = [[f"{form}, {convention}" for form in names] for convention in CONVENTIONS]
-    in_columns(figure, axes, [*readings, [LAW]])
 
 
 def level(checks: int) -> float:

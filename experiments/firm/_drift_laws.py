@@ -37,7 +37,7 @@ from mgda.momdp import MOMDP
 from mgda.sensitivity import sensitivity_matrix
 from mgda.simplex import gram, simplex_qp
 
-__all__ = ["Kink", "LargeBeta", "Law", "Moments"]
+__all__ = ["DriftExpansion", "Kink", "LargeBetaDrift", "Moments"]
 
 #: Stands for beta = 0, relative to the Gram matrix, as without it several weights may be optimal.
 _LIMIT = 1e-9
@@ -94,13 +94,13 @@ class Moments:
         apart = np.sqrt(2.0 / B * (self.law @ (self.noise**2).sum(axis=1)).max())
         return float(8.0 * R**3 * M**1.5 * (1.0 - 1.0 / clients) * apart / beta)
 
-    def at(self, beta: float, *, normalise: bool = False) -> Law:
+    def at(self, beta: float, *, normalise: bool = False) -> DriftExpansion:
         """The leading orders with this regularisation."""
-        return Law(self, beta, normalise)
+        return DriftExpansion(self, beta, normalise)
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class DriftExpansion:
     """The drift to leading order in 1/B, see the module's text.
 
     Attributes:
@@ -202,7 +202,7 @@ class Law:
 
 
 @dataclass(frozen=True, eq=False)
-class LargeBeta(Law):
+class LargeBetaDrift(DriftExpansion):
     """The limit of large beta: weights 1/M, H = (2 / beta) P, without constraints at work."""
 
     @cached_property

@@ -6,7 +6,7 @@ objective is at a finite theta: see :mod:`experiments.firm._gaps`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 
 import ratecheck as rc
 from experiments.firm._drift import law_slope
-from experiments.firm._gaps import Floor, Law
-from experiments.firm._style import LAW, draw_curves, in_columns, stated, styles_of
+from experiments.firm._gaps import Floor, GapTerms
 from experiments.firm._systems import InstancesConfig
+from experiments.firm._words import LAW
 from linsys import InputError
 from linsys.validate import Array
 from mgda.firm import FIRM
@@ -26,8 +26,7 @@ from mgda.runs import Trace, run
 from mgda.trajectories import Clients
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    pass
 
 #: The measured quantity, as a formula in the figures.
 GAP = r"$\|\nabla J\,\lambda_t\|^2$"
@@ -109,7 +108,7 @@ class SteeredConfig(InstancesConfig):
         """The step a of a curve."""
         return self.step / floor.L / chosen.slower
 
-    def law(self, floor: Floor, chosen: Curve, clients: int, B: int) -> Law:
+    def law(self, floor: Floor, chosen: Curve, clients: int, B: int) -> GapTerms:
         """The floor of a curve with restarted sampling."""
         a = self.step_size(floor, chosen)
         return floor.law(clients=clients, B=B, a=a, eta=chosen.eta)
@@ -182,7 +181,7 @@ def _circle(turns: Array) -> Array:
     return np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
-def slack(x: Sequence[float] | Array, laws: Sequence[Law]) -> float:
+def slack(x: Sequence[float] | Array, laws: Sequence[GapTerms]) -> float:
     """The largest change of a least-squares exponent by the remainders of the law."""
     log_x = np.log(np.asarray(x, dtype=np.float64))
     centred = log_x - log_x.mean()
@@ -190,7 +189,9 @@ def slack(x: Sequence[float] | Array, laws: Sequence[Law]) -> float:
     return float(np.abs(centred) @ remainders / (centred @ centred))
 
 
-def against_law(name: str, x: Array, y: Array, laws: Sequence[Law], seed: int) -> list[rc.Check]:
+def against_law(
+    name: str, x: Array, y: Array, laws: Sequence[GapTerms], seed: int
+) -> list[rc.Check]:
     """Exponent and constant of y (replicates, points) against those of the law."""
     derived = [law.total for law in laws]
     predicted, measured = law_slope(x, derived), rc.slope_interval(x, y, rng=seed)
@@ -204,7 +205,7 @@ def against_law(name: str, x: Array, y: Array, laws: Sequence[Law], seed: int) -
     ]
 
 
-def plateau(name: str, x: Array, y: Array, laws: Sequence[Law], bias: float) -> list[rc.Check]:
+def plateau(name: str, x: Array, y: Array, laws: Sequence[GapTerms], bias: float) -> list[rc.Check]:
     """The exponent of y over the last octave, against zero, and the limit over the bias.
 
     y = bias + v / x: the noise is the law's up to its remainder, and what it adds to the bias turns
@@ -232,41 +233,10 @@ def near_one(name: str, ratio: Array, relative_error: float) -> rc.Check:
 
 
 def series_of(
-    name: str, panel: str, x: Array, y: Array, laws: Sequence[Law] | None = None
+    name: str, panel: str, x: Array, y: Array, laws: Sequence[GapTerms] | None = None
 ) -> list[rc.Series]:
     """The measured mean with its band, and the law."""
     series = [rc.Series(name, panel, x, *rc.mean_band(y))]
     if laws is not None:
         series.append(rc.Series(LAW, panel, x, [law.total for law in laws]))
     return series
-
-
-def draw_floors(analysis: rc.Analysis, labels: Mapping[str, str], exponent: float) -> Figure:
-    """All panels on logarithmic axes, with a guide of the stated exponent below the first one."""
-    figure, axes = rc.panels(analysis.series, width=4.4, height=3.2)
-    draw_ways(figure, axes, analysis)
-    for panel, ax in axes.items():
-        longest = max((s for s in analysis.series if s.panel == panel), key=lambda s: len(s.x))
-        rc.loglog(ax)
-        ax.set_xticks(longest.x, [f"{x:g}" for x in longest.x])
-        ax.set_xlabel(labels[panel])
-    first = analysis.series[0]
-    axes[first.panel].set_ylabel(f"mean of {GAP} at the end")
-    low = min(float(np.asarray(s.y)[0]) for s in analysis.series if s.panel == first.panel)
-    span = (float(first.x[0]), float(first.x[-2]))
-    stated(axes[first.panel], exponent, span, 0.5 * low, below=True)
-    return figure
-
-
-def draw_ways(figure: Figure, axes: Mapping[str, Axes], analysis: rc.Analysis) -> None:
-    """Draw every series in its panel, with one style for each of the curves, and the legend.
-
-    Without smoothing lines are dashed and markers open: where curves agree both are seen.
-    """
-    styles = styles_of(list(CURVES))
-    styles[PLAIN] |= {"linestyle": "--", "markerfacecolor": "none", "markersize": 7}
-    draw_curves(axes, analysis.series, styles)
-    present = {s.name for s in analysis.series}
-    names = [name for name in (*CURVES, LAW) if name in present]
-    rows = 2 if len(axes) == 1 else 1
-    in_columns(figure, axes, [names[k : k + rows] for k in range(0, len(names), rows)])

@@ -43,7 +43,7 @@ from mgda.momdp import MOMDP
 from mgda.sensitivity import sensitivity_matrix
 from mgda.simplex import gram, simplex_qp
 
-__all__ = ["Floor", "Law"]
+__all__ = ["Floor", "GapTerms"]
 
 #: The steps of the ascent, which contracts by 1 - h / L, and the least h / L of a strict maximum.
 _STEPS, _STRICT = 400, 0.2
@@ -51,7 +51,7 @@ _STEPS, _STRICT = 400, 0.2
 _LAGS = 200
 
 
-class Law(NamedTuple):
+class GapTerms(NamedTuple):
     """The three terms of the module's text, and what they leave out.
 
     Attributes:
@@ -151,7 +151,7 @@ class Floor:
             later = fresh @ policy.kernel @ later
         return batch / B, long_run / B
 
-    def law(self, *, clients: int, B: int, a: float, eta: float | str = "1/t") -> Law:
+    def law(self, *, clients: int, B: int, a: float, eta: float | str = "1/t") -> GapTerms:
         """The floor with C clients, B transitions and step a; eta is 1 or "1/t"."""
         d, M = self.A.shape
         batch, long_run = self.noise(B)
@@ -169,7 +169,7 @@ class Floor:
         T = np.eye(d) + a * F
         S = np.linalg.solve(np.eye(d * d) - np.kron(T, T), a**2 * N.ravel()).reshape(d, d)
         moved = score_bound(self.momdp) ** 2 * np.trace(S)
-        return Law(
+        return GapTerms(
             theta=float(np.trace(F @ S @ F.T)),
             weights=float(np.trace(self.A @ D @ batch @ D.T @ self.A.T)) / clients,
             bias=float((np.einsum("jij->i", (D @ batch).reshape(M, d, M)) ** 2).sum()),

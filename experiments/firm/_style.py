@@ -1,79 +1,46 @@
-"""How the rates of FIRM are drawn: derived laws, guides of exponents, legends in columns."""
+"""How the rates of FIRM are drawn: the looks of measured curves and of derived laws."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import ratecheck as rc
+from experiments.firm._drift import CONVENTIONS
+from experiments.firm._gap_runs import CURVES, GAP, PLAIN
+from experiments.firm._words import LAW
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["LAW", "Styles", "draw_curves", "in_columns", "slope_guide", "stated", "styles_of"]
-
-#: The name of a series that is a closed form derived here.
-LAW = "derived"
-#: Options of ``curve`` by the name of the series.
-Styles = Mapping[str, Mapping[str, Any]]
-_LAW_STYLE = {"color": "#000000", "marker": "", "linestyle": ":", "linewidth": 1.0}
+__all__ = ["FLOORS", "GAP_LOOKS", "floor_panel", "layout_of_readings", "looks_of"]
 
 
-def styles_of(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """A colour and a marker for each name, by its place."""
-    return {name: {"position": k} for k, name in enumerate(names)}
+def looks_of(names: Iterable[str]) -> dict[str, rc.Look]:
+    """A colour and a marker for each name, by its place, and a dotted line for derived laws."""
+    looks = {name: rc.look("", place) for place, name in enumerate(names)}
+    return {**looks, LAW: rc.Look("#000000", line=":", width=1.0)}
 
 
-def draw_curves(axes: Mapping[str, Axes], series: Sequence[rc.Series], styles: Styles) -> None:
-    """Draw every series in its panel and style, and derived series over the measured ones."""
-    for one in sorted(series, key=lambda s: s.name == LAW):
-        rc.curve(axes[one.panel], one, **(_LAW_STYLE if one.name == LAW else styles[one.name]))
-
-
-def signed(exponent: float) -> str:
-    """The number with a true minus sign.
-
-    >>> signed(-0.5)
-    '−0.5'
+def layout_of_readings(forms: Mapping[str, rc.Look], **sizes: Any) -> rc.Layout:
+    """The layout of series named "form, convention": a marker and a line for each form, and a
+    colour for each convention; a column of the legend for each convention, and one for the law.
     """
-    return f"{exponent:g}".replace("-", "−")
+    colours, looks = looks_of(CONVENTIONS), {}
+    columns = [[f"{form}, {convention}" for form in forms] for convention in CONVENTIONS]
+    for convention, names in zip(CONVENTIONS, columns, strict=True):
+        for name, look in zip(names, forms.values(), strict=True):
+            looks[name] = replace(look, colour=colours[convention].colour)
+    looks[LAW] = colours[LAW]
+    return rc.Layout(looks=looks, legend=[*columns, [LAW]], markers=99, **sizes)
 
 
-def slope_guide(ax: Axes, slope: float, x: tuple[float, float], y_start: float) -> None:
-    """A guide below the curves."""
-    rc.guide(ax, slope, x, y_start, f"slope {signed(slope)}")
+#: Without smoothing lines are dashed and markers open: where curves agree both are seen.
+GAP_LOOKS = looks_of(CURVES)
+GAP_LOOKS[PLAIN] = replace(GAP_LOOKS[PLAIN], line="--", size=7, hollow=True)
+#: Floors side by side on one scale.
+FLOORS = rc.Layout(width=4.4, height=3.2, share_y=True, looks=GAP_LOOKS)
 
 
-def stated(
-    ax: Axes, slope: float, x: tuple[float, float], y_start: float, *, below: bool = False
-) -> None:
-    """A guide of an exponent of the paper, with its text above it, or below."""
-    text = f"stated: {signed(slope)}"
-    if below:
-        rc.guide(ax, slope, x, y_start, text)
-        return
-    rc.guide(ax, slope, x, y_start, "")
-    middle = (np.sqrt(x[0] * x[1]), y_start * (x[1] / x[0]) ** (0.5 * slope))
-    side, align = (3, "left") if slope < 0 else (-3, "right")
-    ax.annotate(text, middle, (side, 1), textcoords="offset points", fontsize=8, ha=align)
-
-
-def in_columns(figure: Figure, axes: Mapping[str, Axes], columns: Sequence[Sequence[str]]) -> None:
-    """One legend below the panels, with these names in each of its columns."""
-    from matplotlib.lines import Line2D
-
-    handles: dict[str, Any] = {}
-    for ax in axes.values():
-        handles.update(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-    blank = Line2D([], [], linestyle="none")
-    rows = max(len(names) for names in columns)
-    places = [name for names in columns for name in (*names, *[""] * (rows - len(names)))]
-    figure.legend(
-        [handles.get(name, blank) for name in places],
-        places,
-        loc="outside lower center",
-        ncols=len(columns),
-    )
+def floor_panel(x: str, exponent: float | None = None) -> rc.Panel:
+    """Floors at the given values, with a guide of the stated exponent below them."""
+    slope = None if exponent is None else rc.Guide(exponent, "stated: {}", span=(0.0, 0.8))
+    return rc.Panel(x, f"mean of {GAP} at the end", log="xy", slope=slope, ticks="points")

@@ -6,7 +6,10 @@ from collections.abc import Iterable
 
 import ratecheck as rc
 
-__all__ = ["format_interval", "outcome"]
+__all__ = ["LAW", "format_interval", "outcome"]
+
+#: The name of a series that is a closed form derived here.
+LAW = "derived"
 
 
 def outcome(checks: Iterable[rc.Check]) -> str:

@@ -326,6 +326,7 @@ def _place(ax: Axes, one: Guide, series: Sequence[Series]) -> None:
     height = max(_LEAST_HEIGHT, float(np.ptp(np.concatenate([y for *_, y in logs]))))
     wide = np.concatenate([x for x, _ in near])
     start, end = np.quantile([wide.min(), wide.max()], one.span)
+    near = [(x, y) for x, y in near if x.min() < end and x.max() > start] or near
     span = np.linspace(start, end, 16)
     gaps = [np.interp(span, x, y) - one.slope * span for x, y in near]
     distance = one.distance * height

@@ -13,12 +13,13 @@ import ratecheck as rc
 from experiments.firm._drift import CONVENTIONS, DriftConfig, DriftInstancesConfig, drifts
 from experiments.firm._drift_laws import Kink, Moments
 from experiments.firm.rates import drift_batch, drift_beta, drift_objectives
-from experiments.firm.rates.drift_objectives import LargeBeta, powers
+from experiments.firm.rates.drift_objectives import LargeBetaDrift, powers
 from linsys import InputError
 from linsys.validate import Array
 from mgda.simplex import min_norm
 from mgda.trajectories import Clients
 from ratecheck import ratio
+from ratecheck._experiment.plots import figure_of
 from tests._small_runs import table_of
 
 SMALL: dict[ModuleType, Any] = {
@@ -74,7 +75,7 @@ computed, failed = TestDrift.table, TestDrift.failed
 @pytest.mark.slow
 @pytest.mark.parametrize("module", SMALL)
 def test_the_legend_has_a_column_for_each_convention(module: ModuleType) -> None:
-    figure = module.draw(SMALL[module], TestDrift.analysed(module))
+    figure = figure_of(module.EXPERIMENT, SMALL[module], TestDrift.analysed(module))
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     readings = [[n for n in names if n.endswith(convention)] for convention in CONVENTIONS]
     assert names == [*readings[0], *readings[1], "derived", *[""] * (len(readings[0]) - 1)]
@@ -226,7 +227,7 @@ def test_large_beta_is_the_limit_and_directions_shrink(share: float) -> None:
     momdp = SMALL[drift_objectives].process(share, "process", 0, 6)
     moments = Moments.of(momdp)
     beta = 1e7 * moments.scale
-    limit = LargeBeta(moments, beta).drift(4, 50)
+    limit = LargeBetaDrift(moments, beta).drift(4, 50)
     assert limit == pytest.approx(moments.at(beta).drift(4, 50), rel=1e-5)
     # A lambda = (I + (2 M / beta) S)^{-1} a
     beta = 10.0 * moments.scale

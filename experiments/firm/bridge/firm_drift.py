@@ -31,8 +31,8 @@ over ``draws`` of clients, intervals over seeds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -44,9 +44,6 @@ from experiments.firm.bridge._firm_runs import step_size
 from linsys import InputError
 from linsys.rounds import rounds
 from mgda.simplex import gram, simplex_qp, trace_normalised
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 POLICIES = ("first policy", "trained policy")
 #: Of the two regularisations whose condition numbers are shown.
@@ -235,22 +232,25 @@ def _slope(x: Values, per_seed: Values) -> rc.Interval:
     return rc.mean_interval(np.array([rc.exact_slope(x, y).value for y in kept]))
 
 
-def draw(config: FirmDriftConfig, analysis: rc.Analysis) -> Figure:
+def panels(config: FirmDriftConfig) -> dict[str, rc.Panel]:
     """Drift against beta and B, and condition numbers."""
-    figure, axes = rc.panels(analysis.series, columns=3, width=2.9, height=2.6, share_y=False)
-    for s in analysis.series:
-        policy, _, beta = s.name.partition(", ")
-        line: dict[str, Any] = {"linestyle": "-" if beta in ("", PLAIN) else "--"}
-        rc.curve(axes[s.panel], s, position=POLICIES.index(policy), **line)
-    for title, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xlabel("β" if title == BETA else "B")
-    axes[CONDITION].set_yscale("linear")
-    axes[CONDITION].set_ylim(bottom=1.0)
-    axes[BETA].set_ylabel(f"$T_{{\\mathrm{{disagr}}}}$, B = {config.shown}")
-    axes[SIZE].set_ylabel(f"$T_{{\\mathrm{{disagr}}}}$, β = {config.betas[0]:g}")
-    rc.legend(figure, axes, columns=3)
-    return figure
+    drift = r"$T_{\mathrm{disagr}}$"
+    return {
+        BETA: rc.Panel("β", f"{drift}, B = {config.shown}", log="xy"),
+        SIZE: rc.Panel("B", f"{drift}, β = {config.betas[0]:g}", log="xy"),
+        CONDITION: rc.Panel("B", log="x", low=1.0),
+    }
+
+
+def layout(config: FirmDriftConfig) -> rc.Layout:
+    """A colour for each policy, dashed with beta."""
+    dashed = f"β = {config.conditioned:g}"
+    looks = {
+        f"{policy}{beta}": replace(rc.look("", place), line=line)
+        for place, policy in enumerate(POLICIES)
+        for beta, line in (("", "-"), (f", {PLAIN}", "-"), (f", {dashed}", "--"))
+    }
+    return rc.Layout(width=2.9, height=2.6, legend=3, looks=looks)
 
 
 EXPERIMENT = rc.Experiment(
@@ -273,6 +273,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=panels,
+    layout=layout,
     parallel="blocks",
 )

@@ -33,9 +33,10 @@ import ratecheck as rc
 from experiments.bridge._models import Values
 from experiments.firm._comparison import (
     MATCH,
+    TWO_ABREAST,
     SmoothedConfig,
+    against_rounds,
     curves_of,
-    draw_panels,
     ema,
     gain,
     rewards_kept,
@@ -143,7 +144,7 @@ def _ratio(curves: dict[str, Values]) -> rc.Ratio:
 
 def draw(config: Fig1Config, analysis: rc.Analysis) -> Figure:
     """Rewards above, weights below on one scale."""
-    figure = draw_panels(config, analysis)
+    figure = rc.draw_panels(analysis.series, against_rounds(config), TWO_ABREAST)
     for ax in figure.axes[-2:]:
         ax.set_ylim(-0.03, 1.03)
     return figure

@@ -249,7 +249,7 @@ def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     for place, (title, ax) in enumerate(axes.items()):
         setting, _, what = title.partition(": ")
         ax.set_title(what if place < 4 else "")
-        round_ticks(ax, config.rounds)
+        ax.set_xticks(round_ticks(config))
         if what.startswith("weights"):
             ax.set_ylim(-0.03, 1.03)
         if what == DRIFT:

@@ -29,8 +29,9 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm._comparison import (
+    TWO_ABREAST,
     advantage,
-    draw_panels,
+    against_rounds,
     gain,
     rewards_match,
     scale,
@@ -118,6 +119,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
-    draw=draw_panels,
+    panels=against_rounds,
+    layout=TWO_ABREAST,
     parallel="blocks",
 )

@@ -26,9 +26,10 @@ from dataclasses import dataclass
 
 import ratecheck as rc
 from experiments.firm._comparison import (
+    TWO_ABREAST,
     advantage,
+    against_rounds,
     curves_of,
-    draw_panels,
     rewards_match,
     weights_match,
 )
@@ -98,6 +99,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
-    draw=draw_panels,
+    panels=against_rounds,
+    layout=TWO_ABREAST,
     parallel="blocks",
 )

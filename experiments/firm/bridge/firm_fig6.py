@@ -28,7 +28,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import ratecheck as rc
-from experiments.firm._comparison import curves_of, draw_panels, rewards_kept, scale, weights_match
+from experiments.firm._comparison import (
+    TWO_ABREAST,
+    against_rounds,
+    curves_of,
+    rewards_kept,
+    scale,
+    weights_match,
+)
 from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import (
     SUBSTANTIAL,
@@ -117,6 +124,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"draw": "seeds"}),
     compute=compute,
     analyse=analyse,
-    draw=draw_panels,
+    panels=against_rounds,
+    layout=TWO_ABREAST,
     parallel="blocks",
 )

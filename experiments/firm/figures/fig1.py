@@ -49,10 +49,11 @@ from experiments.firm._alignment import (
 )
 from experiments.firm._comparison import (
     MATCH,
+    TWO_ABREAST,
     SmoothedConfig,
     Values,
+    against_rounds,
     curves_of,
-    draw_panels,
     ema,
     mean_gain,
     rewards_kept,
@@ -224,7 +225,7 @@ def smoothed(config: Fig1Config) -> str:
 
 def draw(config: Fig1Config, analysis: rc.Analysis) -> Figure:
     """Rewards above, weights below on one scale."""
-    figure = draw_panels(config, analysis)
+    figure = rc.draw_panels(analysis.series, against_rounds(config), TWO_ABREAST)
     raw, mean = figure.axes[-2:]
     mean.set_ylim(raw.get_ylim())
     return figure

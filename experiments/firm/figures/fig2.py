@@ -217,7 +217,7 @@ def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     for place, (title, ax) in enumerate(axes.items()):
         setting, _, what = title.partition(": ")
         ax.set_title(what if place < 3 else "")
-        round_ticks(ax, config.rounds)
+        ax.set_xticks(round_ticks(config))
         if what != REWARD:
             ax.set_ylim(-0.03, 1.03)
         if place % 3 == 0:

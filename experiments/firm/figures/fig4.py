@@ -37,11 +37,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm._alignment import OBJECTIVES, Arms, RegularisedConfig, curves_of_first
+from experiments.firm._alignment import OBJECTIVES, PANELS, Arms, RegularisedConfig, curves_of_first
 from experiments.firm._comparison import (
+    TWO_ABREAST,
     Values,
     advantage,
-    draw_panels,
+    against_rounds,
     gain,
     rewards_match,
     scale,
@@ -52,7 +53,7 @@ from mgda.momdp import MOMDP
 from mgda.trajectories import Clients
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 SAME = "same models"
 #: Panels against rounds.
@@ -175,16 +176,10 @@ def _notes(config: Fig4Config, table: rc.Table, agreement: dict[str, float]) -> 
     ]
 
 
-def draw(config: Fig4Config, analysis: rc.Analysis) -> Figure:
+def panels(config: Fig4Config) -> dict[str, rc.Panel]:
     """Three panels against rounds, the last against the correlation of the models."""
-    from matplotlib.ticker import AutoLocator
-
-    figure = draw_panels(config, analysis)
-    *_, ax = figure.axes
-    ax.set_xlabel("correlation of the two reward models")
-    ax.xaxis.set_major_locator(AutoLocator())
-    ax.autoscale(axis="x")
-    return figure
+    shown = dict.fromkeys((PANELS[column] for column in SHOWN), against_rounds(config))
+    return {**shown, LOSS: rc.Panel("correlation of the two reward models")}
 
 
 EXPERIMENT = rc.Experiment(
@@ -199,6 +194,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=panels,
+    layout=TWO_ABREAST,
     parallel="blocks",
 )

@@ -39,10 +39,11 @@ from experiments.firm._alignment import (
     gain_ratio,
 )
 from experiments.firm._comparison import (
+    TWO_ABREAST,
     Values,
     advantage,
+    against_rounds,
     curves_of,
-    draw_panels,
     rewards_match,
     weights_match,
 )
@@ -166,6 +167,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw_panels,
+    panels=against_rounds,
+    layout=TWO_ABREAST,
     parallel="blocks",
 )

@@ -28,9 +28,10 @@ import ratecheck as rc
 from experiments.firm._alignment import OBJECTIVES, Arms, RegularisedConfig, curves_of_first
 from experiments.firm._comparison import (
     MATCH,
+    TWO_ABREAST,
     Values,
+    against_rounds,
     curves_of,
-    draw_panels,
     rewards_kept,
     weights_match,
 )
@@ -97,6 +98,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    draw=draw_panels,
+    panels=against_rounds,
+    layout=TWO_ABREAST,
     parallel="blocks",
 )

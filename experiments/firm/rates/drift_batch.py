@@ -19,16 +19,15 @@ B is: B^{-1} in both. With it they do not, and T has the order B^{-2} in both: t
 cannot be told apart, c1 = 0. The proof's S^2 <= 2 S costs a square root of B, and the triangle
 inequality, which does not see that deviations sum to zero, the rest.
 
-Regime: B from ``fit_from`` on. What the leading orders leave out is (:meth:`Law.next_order`, of
-order 1/B; for alike objectives :meth:`Kink.next_order`, of order 1/B after the term B^{-1/2} is
-kept) below some tenths there and a tolerance covers the change of slope that it makes; so it does
-for the term B^{-2} around the true weights.
+Regime: B from ``fit_from`` on. What the leading orders leave out is
+(:meth:`DriftExpansion.next_order`, of order 1/B; for alike objectives :meth:`Kink.next_order`, of
+order 1/B after the term B^{-1/2} is kept) below some tenths there and a tolerance covers the change
+of slope that it makes; so it does for the term B^{-2} around the true weights.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,18 +39,14 @@ from experiments.firm._drift import (
     drifts,
     furthest,
     grouped,
-    legend_of_readings,
-    styles_of_readings,
     transient,
 )
-from experiments.firm._drift_laws import Kink, Law, Moments
-from experiments.firm._style import LAW, draw_curves, slope_guide, stated
+from experiments.firm._drift_laws import DriftExpansion, Kink, Moments
+from experiments.firm._style import layout_of_readings
+from experiments.firm._words import LAW
 from linsys.validate import Array, InputError, check_number
 from mgda.momdp import MOMDP
 from mgda.trajectories import Clients
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 APART, ALIKE = "(a) objectives in conflict", "(b) same mean gradients"
 #: beta relative to the scale of the Gram matrix, and whether that is divided by its trace.
@@ -62,11 +57,7 @@ INTERVALS = 32
 #: The exponents derived here, for the two conventions: with smooth weights, with equal objectives,
 #: and where the weights have a kink.
 SMOOTH, SAME, KINK = (-2.0, -1.0), (-2.0, -2.0), (-1.0, -1.0)
-SHAPES: tuple[dict[str, Any], ...] = (
-    {"marker": "o"},
-    {"marker": "s"},
-    {"marker": "^", "linestyle": "none", "markerfacecolor": "none", "markersize": 7},
-)
+SHAPES = (rc.Look("", "o"), rc.Look("", "s"), rc.Look("", "^", "none", size=7, hollow=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +124,7 @@ def compute(config: DriftBatchConfig, block: rc.Block, context: rc.Context) -> r
 
 def _theory(
     config: DriftBatchConfig, panel: str, form: str, instance: int
-) -> tuple[Law | Kink, tuple[float, float]]:
+) -> tuple[DriftExpansion | Kink, tuple[float, float]]:
     """The leading order of one form of one instance, and the exponents of both conventions."""
     moments = Moments.of(config.process(panel, instance))
     beta, normalise = FORMS[form]
@@ -144,7 +135,12 @@ def _theory(
 
 
 def _checks(
-    config: DriftBatchConfig, name: str, drift: Array, law: Law | Kink, predicted: float, c: int
+    config: DriftBatchConfig,
+    name: str,
+    drift: Array,
+    law: DriftExpansion | Kink,
+    predicted: float,
+    c: int,
 ) -> list[rc.Check]:
     """Exponent and constant of one instance's curve (replicates, sizes) from ``fit_from`` on."""
     clients, level = config.clients, config.level(INTERVALS)
@@ -198,24 +194,6 @@ def analyse(config: DriftBatchConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: DriftBatchConfig, analysis: rc.Analysis) -> Figure:
-    """Both kinds of instances."""
-    figure, axes = rc.panels(analysis.series, width=3.9, height=3.4)
-    shapes = dict(zip(FORMS, SHAPES, strict=True))
-    draw_curves(axes, analysis.series, styles_of_readings(shapes))
-    B = config.sizes
-    span = (float(B[-5]), float(B[-1]))
-    for title, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xlabel("transitions $B$ of a gradient")
-        ends = [float(s.y[-5]) for s in analysis.series if s.panel == title]
-        slope_guide(ax, -2.0, span, 0.25 * min(ends))
-        stated(ax, STATED, span, 5.0 * max(ends))
-    axes[APART].set_ylabel(r"mean $T_{\mathrm{disagr}}$")
-    legend_of_readings(figure, axes, FORMS)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="firm/drift_batch",
     title="Disagreement drift against the batch size",
@@ -229,6 +207,20 @@ EXPERIMENT = rc.Experiment(
     blocks=DriftBatchConfig.pieces,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        panel: rc.Panel(
+            "transitions $B$ of a gradient",
+            r"mean $T_{\mathrm{disagr}}$",
+            log="xy",
+            slope=(
+                rc.Guide(-2.0, span=(0.5, 1.0)),
+                rc.Guide(STATED, "stated: {}", above=True, span=(0.5, 1.0)),
+            ),
+        )
+        for panel in (APART, ALIKE)
+    },
+    layout=layout_of_readings(
+        dict(zip(FORMS, SHAPES, strict=True)), width=3.9, height=3.4, share_y=True
+    ),
     parallel="blocks",
 )

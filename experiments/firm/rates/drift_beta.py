@@ -35,7 +35,7 @@ that intervals of exponents are narrow.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,13 +47,12 @@ from experiments.firm._drift import (
     drifts,
     furthest,
     grouped,
-    legend_of_readings,
-    styles_of_readings,
     transient,
 )
-from experiments.firm._drift_laws import Kink, Law, Moments
-from experiments.firm._style import LAW, draw_curves, slope_guide, stated
+from experiments.firm._drift_laws import DriftExpansion, Kink, Moments
+from experiments.firm._style import layout_of_readings
 from experiments.firm._systems import BatchConfig
+from experiments.firm._words import LAW
 from linsys.validate import Array, InputError, check_number
 from mgda.momdp import MOMDP
 from mgda.simplex import gram
@@ -71,10 +70,7 @@ STATED, LARGE, SMALL = -1.0, -2.0, 0.0
 INTERVALS = 50
 #: The share of the dominating objective in the dominated one's rewards.
 _COPIED = 0.8
-SHAPES: tuple[dict[str, Any], ...] = (
-    {"marker": "o"},
-    {"marker": "^", "linestyle": "none", "markerfacecolor": "none", "markersize": 7},
-)
+SHAPES = (rc.Look("", "o"), rc.Look("", "^", "none", size=7, hollow=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +161,7 @@ class _Theory:
     kink: bool
     normalise: bool
 
-    def _law(self, beta: float) -> tuple[Law | Kink, dict[str, float]]:
+    def _law(self, beta: float) -> tuple[DriftExpansion | Kink, dict[str, float]]:
         """The leading order, and the arguments that it needs beside clients and B."""
         raw = float(beta * self.moments.scale)
         if self.kink and beta <= self.config.smallest:
@@ -294,26 +290,24 @@ def analyse(config: DriftBetaConfig, table: rc.Table) -> rc.Analysis:
 
 def draw(config: DriftBetaConfig, analysis: rc.Analysis) -> Figure:
     """One panel per kind of instance."""
-    figure, axes = rc.panels(analysis.series, width=3.0, height=3.2, share_y=False)
-    shapes = dict(zip(FORMS, SHAPES, strict=True))
-    draw_curves(axes, analysis.series, styles_of_readings(shapes))
-    span = (config.large, float(config.betas[-1]))
-    for title, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xlim(0.5 * config.betas[0], 2.0 * span[1])
-        ax.set_xlabel(r"$\beta$ / scale of $G$")
-        ends = [
-            float(s.y[-1]) * (span[1] / span[0]) ** -LARGE
-            for s in analysis.series
-            if s.panel == title and s.x[-1] == span[1]
-        ]
-        slope_guide(ax, LARGE, span, 0.1 * min(ends))
-        stated(ax, STATED, span, 5.0 * max(ends))
-    axes[DOMINATED].text(
-        0.05, 0.6, "all clients\nat one vertex:\nno drift", transform=axes[DOMINATED].transAxes
+    panel = rc.Panel(
+        r"$\beta$ / scale of $G$",
+        log="xy",
+        slope=(
+            rc.Guide(LARGE, span=(0.7, 1.0)),
+            rc.Guide(STATED, "stated: {}", above=True, span=(0.7, 1.0)),
+        ),
     )
-    axes[CONFLICT].set_ylabel(r"mean $T_{\mathrm{disagr}}$")
-    legend_of_readings(figure, axes, FORMS)
+    figure = rc.draw_panels(
+        analysis.series,
+        {**dict.fromkeys(PANELS, panel), CONFLICT: replace(panel, y=r"mean $T_{\mathrm{disagr}}$")},
+        layout_of_readings(dict(zip(FORMS, SHAPES, strict=True)), width=3.0, height=3.2),
+    )
+    for ax in figure.axes:
+        ax.set_xlim(0.5 * config.betas[0], 2.0 * config.betas[-1])
+    *_, dominated = figure.axes
+    text = "all clients\nat one vertex:\nno drift"
+    dominated.text(0.05, 0.6, text, transform=dominated.transAxes)
     return figure
 
 

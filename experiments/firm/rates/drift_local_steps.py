@@ -36,12 +36,12 @@ References: FIRM, Theorem 1, Remark 1, Lemma 9, (24), (26), (33), (35), (52).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm._style import LAW, draw_curves, in_columns, slope_guide, styles_of
+from experiments.firm._style import looks_of
+from experiments.firm._words import LAW
 from experiments.firm.rates._one_step import OneStep
 from experiments.firm.rates._runs import (
     DRIFTS,
@@ -55,9 +55,6 @@ from experiments.firm.rates._runs import (
 )
 from linsys.validate import Array, check_number
 from mgda.firm import FIRM
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SAME, DIFFERENT = "identical clients", "different clients"
 #: Exponents in k as derived, the order in theta^c - theta_bar, and the exponents as stated.
@@ -75,6 +72,8 @@ NAMES = {
 }
 CLIENT, GRADIENT = "(a) client drift", "(b) $T_{1,2}$"
 DISAGREEMENT = r"(c) $T_{\mathrm{disagr}}$, identical clients"
+#: The curves, by columns of the legend.
+SHOWN = [[SAME, DIFFERENT], ["mean weights", "true gradients' weights", "exact gradients"], [LAW]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,26 +213,6 @@ def analyse(config: DriftLocalStepsConfig, table: rc.Table) -> rc.Analysis:
     )
 
 
-def draw(config: DriftLocalStepsConfig, analysis: rc.Analysis) -> Figure:
-    """Client drift, T_{1,2}, and T_disagr."""
-    figure, axes = rc.panels(analysis.series, width=3.2, height=3.0, share_y=False)
-    names = list(dict.fromkeys(s.name for s in analysis.series if s.name != LAW))
-    draw_curves(axes, analysis.series, styles_of(names))
-    for ax in axes.values():
-        rc.loglog(ax)
-        ax.set_xlabel("local moves $k = K - 1$")
-    x = (float(config.fit_from), float(config.moves[-1]))
-    for panel, name, slope in (
-        (CLIENT, SAME, 1.0),
-        (GRADIENT, SAME, 2.0),
-        (DISAGREEMENT, "exact gradients", 2.0),
-    ):
-        one = next(s for s in analysis.series if (s.panel, s.name) == (panel, name))
-        slope_guide(axes[panel], slope, x, 0.3 * float(np.interp(x[0], one.x, one.y)))
-    in_columns(figure, axes, [[SAME, DIFFERENT], names[2:], [LAW]])
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="firm/drift_local_steps",
     title="Drifts against local steps",
@@ -247,5 +226,17 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks_of_replicates,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        panel: rc.Panel(
+            "local moves $k = K - 1$",
+            log="xy",
+            slope=rc.Guide(slope, beside=name, span=(0.5, 1.0)),
+        )
+        for panel, name, slope in (
+            (CLIENT, SAME, 1.0),
+            (GRADIENT, SAME, 2.0),
+            (DISAGREEMENT, "exact gradients", 2.0),
+        )
+    },
+    layout=rc.Layout(width=3.2, height=3.0, legend=SHOWN, looks=looks_of([*SHOWN[0], *SHOWN[1]])),
 )

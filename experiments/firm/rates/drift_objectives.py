@@ -34,7 +34,6 @@ check the closed form.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,21 +44,17 @@ from experiments.firm._drift import (
     DriftConfig,
     drifts,
     grouped,
-    legend_of_readings,
     level,
-    styles_of_readings,
 )
-from experiments.firm._drift_laws import LargeBeta, Law, Moments
-from experiments.firm._style import LAW, draw_curves, slope_guide, stated
+from experiments.firm._drift_laws import DriftExpansion, LargeBetaDrift, Moments
+from experiments.firm._style import layout_of_readings
 from experiments.firm._systems import BatchConfig
+from experiments.firm._words import LAW
 from linsys.validate import Array, InputError
 from mgda.instances import sample_momdp
 from mgda.momdp import MOMDP
 from mgda.simplex import gram
 from mgda.trajectories import Clients
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SAMPLED = ("(a) independent, one draw", "(c) common part, one draw")
 EXACT = ("(b) independent, all draws", "(d) common part, all draws")
@@ -163,7 +158,7 @@ def _draws(config: DriftObjectivesConfig, numbers: NDArray[np.int64]) -> list[rc
         for s, share in enumerate(SHARES):
             for k, draw in enumerate(numbers):
                 moments = Moments.of(config.process(share, "draw", int(draw), most))
-                kind = LargeBeta if name == LARGE else Law
+                kind = LargeBetaDrift if name == LARGE else DriftExpansion
                 for m, count in enumerate(M):
                     law = kind(moments.first(int(count)), BETAS[name] * moments.scale)
                     drift[s, 0, :, m, k] = law.drift(config.clients, config.B)
@@ -225,7 +220,7 @@ def _sampled(
         some = [moments.first(int(m)) for m in M]
         bound = [one.bound(beta, config.clients, config.B) for one in some]
         largest = max(largest, float((mean / bound).max()))
-        laws = [Law(one, beta) for one in some]
+        laws = [DriftExpansion(one, beta) for one in some]
         law = np.array([one.drift(config.clients, config.B)[c] for one in laws])
         series.append(rc.Series(LAW, SAMPLED[s], M, law / mean[0]))
         if label == LARGE:
@@ -286,27 +281,6 @@ def _exact(
     return checks
 
 
-def draw(config: DriftObjectivesConfig, analysis: rc.Analysis) -> Figure:
-    """Samples of one draw, and the mean over all draws."""
-    figure, axes = rc.panels(analysis.series, columns=2, width=3.7, height=2.7, share_y=False)
-    shapes = {label: {"marker": marker} for label, marker in zip(BETAS, MARKERS, strict=True)}
-    draw_curves(axes, analysis.series, styles_of_readings(shapes))
-    for title, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xlabel("objectives $M$")
-        ax.set_ylabel(r"$T_{\mathrm{disagr}}$ over that of $M = 2$")
-        if title in EXACT:
-            s = EXACT.index(title)
-            top = max(float(np.max(one.y)) for one in analysis.series if one.panel == title)
-            span = (float(config.fit_from), float(config.most))
-            end = top * (span[0] / span[1]) ** DERIVED[s]
-            slope_guide(ax, DERIVED[s], span, 0.3 * end)
-            start = max(top * (span[0] / span[1]) ** min(STATED, DERIVED[s]), 1.0)
-            stated(ax, STATED, span, 3.0 * start)
-    legend_of_readings(figure, axes, BETAS)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="firm/drift_objectives",
     title="Disagreement drift against the number of objectives",
@@ -320,6 +294,26 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        panel: rc.Panel(
+            "objectives $M$",
+            r"$T_{\mathrm{disagr}}$ over that of $M = 2$",
+            log="xy",
+            slope=()
+            if derived is None
+            else (
+                rc.Guide(derived, beside=f"{LARGE}, {CONVENTIONS[1]}", span=(0.5, 1.0)),
+                rc.Guide(STATED, "stated: {}", above=True, span=(0.5, 1.0)),
+            ),
+        )
+        for drawn, exact, exponent in zip(SAMPLED, EXACT, DERIVED, strict=True)
+        for panel, derived in ((drawn, None), (exact, exponent))
+    },
+    layout=layout_of_readings(
+        dict(zip(BETAS, (rc.Look("", marker) for marker in MARKERS), strict=True)),
+        columns=2,
+        width=3.7,
+        height=2.7,
+    ),
     parallel="blocks",
 )

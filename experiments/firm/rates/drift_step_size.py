@@ -36,13 +36,13 @@ References: FIRM, Theorem 1, Remark 1, Lemma 9, (24), (26), (33), (35), (52).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 import ratecheck as rc
-from experiments.firm._style import LAW, draw_curves, in_columns, slope_guide, stated, styles_of
+from experiments.firm._style import looks_of
+from experiments.firm._words import LAW
 from experiments.firm.rates._one_step import OneStep
 from experiments.firm.rates._runs import (
     DRIFTS,
@@ -56,9 +56,6 @@ from experiments.firm.rates._runs import (
 from linsys.validate import Array, InputError, check_number
 from mgda.drift import disagreement
 from mgda.firm import FIRM
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: The largest alpha k L_J that is fitted.
 SMALL = 0.05
@@ -95,6 +92,9 @@ FLOORS = ("disagreement", "disagreement_true")
 CLIENT, GRADIENT = "(a) client drift", "(b) $T_{1,2}$"
 DISAGREEMENT = r"(c) $T_{\mathrm{disagr}}$, identical clients"
 CROWD = r"(d) $T_{\mathrm{disagr}}$ at common parameters"
+ALPHA, HALF = r"step size $\alpha$", (0.0, 0.5)
+#: The curves, by columns of the legend.
+SHOWN = [[SAME, DIFFERENT], ["mean weights", "true gradients' weights", "exact gradients"], [LAW]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,32 +276,6 @@ def analyse(config: DriftStepSizeConfig, table: rc.Table) -> rc.Analysis:
     )
 
 
-def draw(config: DriftStepSizeConfig, analysis: rc.Analysis) -> Figure:
-    """Drifts against alpha, and T_disagr against the number of clients."""
-    figure, axes = rc.panels(analysis.series, columns=2, width=3.7, height=2.8, share_y=False)
-    names = list(dict.fromkeys(s.name for s in analysis.series if s.name != LAW))
-    draw_curves(axes, analysis.series, styles_of(names))
-    for panel, ax in axes.items():
-        rc.loglog(ax)
-        ax.set_xlabel("clients $C$" if panel == CROWD else r"step size $\alpha$")
-    x = (config.alphas[0], config.alphas[len(config.alphas) // 2])
-    for panel, name, slope in (
-        (CLIENT, SAME, 2.0),
-        (GRADIENT, SAME, 4.0),
-        (DISAGREEMENT, "exact gradients", 4.0),
-    ):
-        one = next(s for s in analysis.series if (s.panel, s.name) == (panel, name))
-        slope_guide(axes[panel], slope, x, 0.2 * float(one.y[0]))
-    floor = next(s for s in analysis.series if (s.panel, s.name) == (DISAGREEMENT, "mean weights"))
-    top = 0.3 * float(floor.y[0])
-    stated(axes[DISAGREEMENT], PRODUCT, x, top * (x[0] / x[1]) ** PRODUCT, below=True)
-    crowd = next(s for s in analysis.series if (s.panel, s.name) == (CROWD, "mean weights"))
-    span = (config.counts[0], config.counts[-1])
-    stated(axes[CROWD], VARIANCE, span, 0.5 * float(crowd.y[0]), below=True)
-    in_columns(figure, axes, [[SAME, DIFFERENT], names[2:], [LAW]])
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="firm/drift_step_size",
     title="Drifts against the step size",
@@ -315,5 +289,24 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        CLIENT: rc.Panel(ALPHA, log="xy", slope=rc.Guide(2.0, beside=SAME, span=HALF)),
+        GRADIENT: rc.Panel(ALPHA, log="xy", slope=rc.Guide(4.0, beside=SAME, span=HALF)),
+        DISAGREEMENT: rc.Panel(
+            ALPHA,
+            log="xy",
+            slope=(
+                rc.Guide(4.0, beside="exact gradients", span=HALF),
+                rc.Guide(PRODUCT, "stated: {}", beside="mean weights", span=HALF),
+            ),
+        ),
+        CROWD: rc.Panel(
+            "clients $C$",
+            log="xy",
+            slope=rc.Guide(VARIANCE, "stated: {}", beside="mean weights", span=(0.0, 1.0)),
+        ),
+    },
+    layout=rc.Layout(
+        columns=2, width=3.7, height=2.8, legend=SHOWN, looks=looks_of([*SHOWN[0], *SHOWN[1]])
+    ),
 )

@@ -34,13 +34,13 @@ References: FIRM, (11), (23), (24), Theorem 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import ratecheck as rc
 from experiments.firm._drift import law_slope
-from experiments.firm._style import LAW, draw_curves, in_columns, slope_guide, styles_of
+from experiments.firm._style import looks_of
+from experiments.firm._words import LAW
 from experiments.firm.rates._one_step import OneStep
 from experiments.firm.rates._runs import (
     DriftRunConfig,
@@ -52,9 +52,6 @@ from experiments.firm.rates._runs import (
 from linsys.validate import Array, check_number
 from mgda.firm import FIRM
 from mgda.runs import run
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: The largest relative change of the law, between the ends of the fit, that errors of the estimated
 #: moments may cause.
@@ -224,22 +221,6 @@ def analyse(config: DriftTimeConfig, table: rc.Table) -> rc.Analysis:
     )
 
 
-def draw(config: DriftTimeConfig, analysis: rc.Analysis) -> Figure:
-    """Drift in both readings, with the laws."""
-    figure, axes = rc.panels(analysis.series, width=3.7, height=3.0)
-    names = list(dict.fromkeys(s.name for s in analysis.series if s.name != LAW))
-    draw_curves(axes, analysis.series, styles_of(names))
-    for ax in axes.values():
-        rc.loglog(ax)
-        ax.set_xlabel("step $t$")
-    axes[PANELS["mean"]].set_ylabel(r"$T_{\mathrm{disagr}}$")
-    last = next(s for s in analysis.series if s.name == SMOOTHED)
-    x = (float(config.fit_from), float(config.times[-1]))
-    slope_guide(axes[PANELS["mean"]], -1.0, x, 0.4 * float(np.interp(x[0], last.x, last.y)))
-    in_columns(figure, axes, [*([name] for name in names), [LAW]])
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="firm/drift_time",
     title="Disagreement drift against time",
@@ -253,5 +234,14 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks_of_replicates,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        PANELS["mean"]: rc.Panel(
+            "step $t$",
+            r"$T_{\mathrm{disagr}}$",
+            log="xy",
+            slope=rc.Guide(DERIVED[SMOOTHED], beside=SMOOTHED, span=(0.5, 1.0)),
+        ),
+        PANELS["true"]: rc.Panel("step $t$", log="xy"),
+    },
+    layout=rc.Layout(width=3.7, height=3.0, share_y=True, looks=looks_of(ETAS)),
 )

@@ -18,7 +18,7 @@ References: FIRM, Theorem 1, equations (16), (24), (33) and (35).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,16 +30,13 @@ from experiments.firm._gap_runs import (
     SMOOTHED,
     FloorConfig,
     against_law,
-    draw_floors,
     plateau,
     series_of,
     slack,
 )
+from experiments.firm._style import FLOORS, floor_panel
 from experiments.firm._systems import ClientsConfig
 from linsys import InputError
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Theorem 1's exponents in B: of the variance, and of the drift.
 STATED = {SMOOTHED: -1.0, PLAIN: -0.5}
@@ -129,13 +126,12 @@ def analyse(config: GapBatchConfig, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
-def draw(config: GapBatchConfig, analysis: rc.Analysis) -> Figure:
-    """The floors with the law."""
-    labels = {
-        AGAINST_B: f"batch $B$, $C = {config.clients}$ clients",
-        AGAINST_C: f"clients $C$, $C B = {config.product}$",
+def panels(config: GapBatchConfig) -> dict[str, rc.Panel]:
+    """The floors against B and against C."""
+    return {
+        AGAINST_B: floor_panel(f"batch $B$, $C = {config.clients}$ clients", STATED[SMOOTHED]),
+        AGAINST_C: floor_panel(f"clients $C$, $C B = {config.product}$"),
     }
-    return draw_floors(analysis, labels, STATED[SMOOTHED])
 
 
 EXPERIMENT = rc.Experiment(
@@ -148,5 +144,6 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=panels,
+    layout=FLOORS,
 )

@@ -19,10 +19,10 @@ reduce. Derived in :mod:`experiments.firm._gaps`:
 - Markov: runs approach the zero of Delta = (1 - gamma) grad J for mu0 = d_pi held fixed, where grad
   J lambda is not zero: a floor independent of C, B and a that Theorem 1 does not have (Lemma 4).
 
-Regime: C B of 64 and more, where what the law leaves out is small; its size, ``Law.remainder``, is
-computed and is the tolerance of all checks; of a mean over points it is the mean. The burn-in is
-two relaxation times, the window four. The slow curve needs four times the steps, and has fewer
-points.
+Regime: C B of 64 and more, where what the law leaves out is small; its size,
+``GapTerms.remainder``, is computed and is the tolerance of all checks; of a mean over points it is
+the mean. The burn-in is two relaxation times, the window four. The slow curve needs four times the
+steps, and has fewer points.
 
 References: FIRM, Theorem 1, equations (16), (33) and (35).
 """
@@ -30,8 +30,8 @@ References: FIRM, Theorem 1, equations (16), (33) and (35).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -45,17 +45,14 @@ from experiments.firm._gap_runs import (
     SMOOTHED,
     FloorConfig,
     against_law,
-    draw_floors,
     plateau,
     series_of,
     slack,
 )
-from experiments.firm._gaps import Law
+from experiments.firm._gaps import GapTerms
+from experiments.firm._style import FLOORS, floor_panel
 from experiments.firm._systems import BatchConfig
 from linsys.validate import Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Theorem 1's exponents of the variance, in C and in a.
 STATED, STATED_IN_A = -1.0, 0.0
@@ -132,7 +129,7 @@ def in_step(
     config: GapClientsConfig,
     name: str,
     gaps: Mapping[str, Array],
-    laws: Mapping[str, Sequence[Law]],
+    laws: Mapping[str, Sequence[GapTerms]],
 ) -> list[rc.Check]:
     """The exponent in a, from a/4 and a: averages over C of what is a over the law at a."""
     points = len(config.counts_of(SLOW))
@@ -153,10 +150,10 @@ def in_step(
     ]
 
 
-def draw(config: GapClientsConfig, analysis: rc.Analysis) -> Figure:
-    """The floors with the law."""
+def panels(config: GapClientsConfig) -> rc.Panel:
+    """The floors."""
     label = f"number of clients $C$, batches of $B = {config.B}$"
-    return draw_floors(analysis, {PANEL: label}, STATED)
+    return replace(floor_panel(label, STATED), title=PANEL)
 
 
 EXPERIMENT = rc.Experiment(
@@ -169,5 +166,6 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances", "curve": CURVES}),
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels=panels,
+    layout=replace(FLOORS, legend=3),
 )

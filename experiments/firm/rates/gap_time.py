@@ -37,7 +37,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,11 +48,11 @@ from experiments.firm._gap_runs import (
     PLAIN,
     SMOOTHED,
     SteeredConfig,
-    draw_ways,
     near_one,
 )
-from experiments.firm._style import LAW, stated
+from experiments.firm._style import GAP_LOOKS
 from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
+from experiments.firm._words import LAW
 from linsys import InputError
 from linsys.validate import Array
 from mgda.actor_critic import ExactGradients
@@ -62,9 +61,6 @@ from mgda.firm import FIRM
 from mgda.momdp import MOMDP
 from mgda.runs import geometric_times, iterate
 from mgda.trajectories import Clients
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Standard deviation of the first logits, and a bound of what they add to t / tau on average:
 #: E(o + 1/o + 2|ln o|) at odds o whose logarithm has twice that variance.
@@ -314,25 +310,6 @@ def of_exact(
     ]
 
 
-def draw(config: GapTimeConfig, analysis: rc.Analysis) -> Figure:
-    """The means, and the gap over its law."""
-    figure, axes = rc.panels(analysis.series, width=3.4, height=2.8, share_y=False)
-    draw_ways(figure, axes, analysis)
-    for ax in axes.values():
-        rc.loglog(ax)
-        ax.set_xlabel("steps $T$")
-    for panel in (MEAN, SAMPLED):
-        axes[panel].set_ylabel(f"mean of {GAP} up to $T$")
-    axes[SCALED].set_ylabel(f"{GAP} at $T$, measured / derived")
-    axes[SCALED].axhline(1.0, color="#000000", linestyle=":", linewidth=1.0)
-    first = analysis.series[0]
-    x, y = np.asarray(first.x), np.asarray(first.y)
-    middle = x.size // 2
-    span = (float(x[middle]), float(x[-3]))
-    stated(axes[MEAN], STATED, span, 0.4 * float(y[middle]), below=True)
-    return figure
-
-
 EXPERIMENT = rc.Experiment(
     id="firm/gap_time",
     title="The mean Pareto-stationarity gap against time",
@@ -343,5 +320,15 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    draw=draw,
+    panels={
+        MEAN: rc.Panel(
+            "steps $T$",
+            f"mean of {GAP} up to $T$",
+            log="xy",
+            slope=rc.Guide(STATED, "stated: {}", span=(0.5, 0.9)),
+        ),
+        SCALED: rc.Panel("steps $T$", f"{GAP} at $T$, measured / derived", log="xy", level=1.0),
+        SAMPLED: rc.Panel("steps $T$", f"mean of {GAP} up to $T$", log="xy"),
+    },
+    layout=rc.Layout(width=3.4, height=2.8, looks=GAP_LOOKS),
 )
