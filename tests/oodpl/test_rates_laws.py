@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.oodpl.rates._rate_laws import InnerLaw, OuterLaw, derivative
+from experiments.oodpl.rates._rate_laws import InnerLoop, OuterLoop, derivative
 from experiments.oodpl.rates._rate_outer_runs import exact_gradients
 from experiments.oodpl.rates._rate_systems import printed_factor
 from linsys.bilevel import (
@@ -24,7 +24,7 @@ from linsys.bilevel import (
 SMALL = {"prompts": 3, "answers": 3, "p": 2, "q": 2}
 DRAWN = meta_distribution(5, train=3, held_out=0, strength=1.0, **SMALL)  # type: ignore[arg-type]
 ORACLES = [DomainOracle(domain=domain, beta=2.0) for domain in DRAWN.train]
-LAW = InnerLaw(ORACLES[0], DRAWN.phi)
+LAW = InnerLoop(ORACLES[0], DRAWN.phi)
 
 
 @pytest.mark.parametrize("s", [np.inf, 3.0])
@@ -88,7 +88,7 @@ def test_the_floor_of_linear_sampled_steps() -> None:
 
 
 def test_the_floor_of_the_outer_loop_is_that_of_its_linear_recursion() -> None:
-    law = OuterLaw(ORACLES, DRAWN.phi)
+    law = OuterLoop(ORACLES, DRAWN.phi)
     A, C, eta = law.hessian, law.between + law.within, 0.5
     assert np.linalg.eigvalsh(C)[0] > 0
     covariance, rounds, squares = np.zeros((2, 2)), np.array([3, 7]), []
@@ -104,7 +104,7 @@ def test_the_floor_of_the_outer_loop_is_that_of_its_linear_recursion() -> None:
 
 def test_covariances_of_hypergradients() -> None:
     """Within and between domains they add up to that of a random pair of a random domain."""
-    law = OuterLaw(ORACLES, DRAWN.phi)
+    law = OuterLoop(ORACLES, DRAWN.phi)
     values, weights = [], []
     for oracle in ORACLES:
         theta = optimum(oracle, DRAWN.phi)

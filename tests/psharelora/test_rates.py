@@ -10,7 +10,7 @@ import pytest
 
 import ratecheck as rc
 from experiments.psharelora.rates import rate_nu, rate_rank, rate_samples, rate_tail, rate_users
-from experiments.psharelora.rates._rate_laws import Law
+from experiments.psharelora.rates._rate_laws import Expansion
 from linsys import InputError
 from tests._small_runs import tables_of
 
@@ -76,21 +76,25 @@ def test_a_law_that_counts_the_heads_parameters_fails(
     module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The printed shape: a variance k d2 / (N_p nu) more, which no number of users averages."""
-    right = Law.expected
+    right = Expansion.expected
 
-    def printed(self: Law, N: Any, N_p: Any) -> Any:
+    def printed(self: Expansion, N: Any, N_p: Any) -> Any:
         return right(self, N, N_p) * (1.0 + self.W.shape[2] * np.asarray(N) / self.B.shape[0])
 
-    monkeypatch.setattr(Law, "expected", printed)
-    monkeypatch.setattr(Law, "relative_error", lambda self, N, N_p: self.next_order / N_p + 0.0 * N)
+    monkeypatch.setattr(Expansion, "expected", printed)
+    monkeypatch.setattr(
+        Expansion, "relative_error", lambda self, N, N_p: self.next_order / N_p + 0.0 * N
+    )
     assert HEADS_COUNTED[module] in failed(module)
 
 
 @pytest.mark.slow
 def test_wrong_biases_and_bounds_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = Law.without_tail(rate_samples.RateSamplesConfig(seed=2).family(rate_samples.TURN)).bias
+    right = Expansion.without_tail(
+        rate_samples.RateSamplesConfig(seed=2).family(rate_samples.TURN)
+    ).bias
     for factor in (0.25, 6.0):
-        monkeypatch.setattr(Law, "bias", factor * right)
+        monkeypatch.setattr(Expansion, "bias", factor * right)
         names = failed(rate_samples)
         assert "many users: bias / law, first point" in names
     table = computed(rate_tail)

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from experiments.psharelora._rate_systems import Family, estimated, family
-from experiments.psharelora.rates._rate_laws import Law
+from experiments.psharelora.rates._rate_laws import Expansion
 from experiments.psharelora.rates.rate_tail import reflected
 from linsys.preference.comparisons import Comparisons
 from linsys.preference.coverage import subspace_information
@@ -41,8 +41,8 @@ def test_mirrored_features_come_in_pairs() -> None:
     images = 2.0 * B @ (B.T @ one.psi) - one.psi
     for image in images:
         assert np.abs(one.psi - image).max(axis=(1, 2)).min() < 1e-12
-    assert np.abs(Law.without_tail(one).bias).max() < 1e-10
-    assert np.abs(Law.without_tail(drawn()).bias).max() > 1e-3
+    assert np.abs(Expansion.without_tail(one).bias).max() < 1e-10
+    assert np.abs(Expansion.without_tail(drawn()).bias).max() > 1e-3
 
 
 def test_rounding_of_probabilities_changes_no_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ def test_numbers_of_comparisons_have_their_means() -> None:
 
 def test_information_is_that_of_every_user() -> None:
     one = drawn()
-    law, w = Law.without_tail(one), one.system.pair_weights
+    law, w = Expansion.without_tail(one), one.system.pair_weights
     X = one.differences.reshape(len(w), -1)
     each = [
         subspace_information((X * (w * p * (1.0 - p))[:, None]).T @ X, one.best.B, W[None])
@@ -102,14 +102,14 @@ def test_information_is_that_of_every_user() -> None:
     np.testing.assert_allclose(law.information, np.mean(each, axis=0), atol=1e-12)
     inverse = np.linalg.inv(law.information)
     assert law.variance == pytest.approx(np.trace(inverse))
-    np.testing.assert_allclose(Law.of_population(one).variance, law.variance, rtol=1e-6)
+    np.testing.assert_allclose(Expansion.of_population(one).variance, law.variance, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("k", "condition"), [(1, 1.0), (2, 1.0), (3, 2.0)])
 def test_even_preferences_have_the_closed_form(k: int, condition: float) -> None:
     """4 (d1 - k) sum_j N / sigma_j^2; heads add d2 / (c N_p sigma_j^2 / N), c = 1/4."""
     one = drawn("isotropic", k=k, condition=condition, nu=1e-6)
-    law, N = Law.without_tail(one), len(one.Delta)
+    law, N = Expansion.without_tail(one), len(one.Delta)
     each = 4.0 * N / one.best.sigma[:k] ** 2
     assert law.variance == pytest.approx((4 - k) * each.sum(), rel=1e-4)
     assert law.heads == pytest.approx((4 - k) * 2 * (each**2).sum(), rel=1e-4)
@@ -118,7 +118,7 @@ def test_even_preferences_have_the_closed_form(k: int, condition: float) -> None
 def test_bias_is_the_second_derivative_of_the_score() -> None:
     """Labels with variance v / (N_p w) at every pair: half the second derivatives of the score."""
     one = drawn(k=1, d2=1, d1=3, trajectories=6, types=2)
-    law = Law.without_tail(one)
+    law = Expansion.without_tail(one)
     X, w, B, away = one.differences[..., 0], one.system.pair_weights, one.best.B, one.complement
     f, side = X @ B[:, 0], X @ away
 
@@ -139,7 +139,7 @@ def test_bias_is_the_second_derivative_of_the_score() -> None:
 
 def test_drift_is_the_slope_of_the_floor() -> None:
     one = drawn(tail=1e-8)
-    first = Law.without_tail(one).drift
+    first = Expansion.without_tail(one).drift
     turn = one.tilt(one.population.B)
     np.testing.assert_allclose(turn, first, atol=1e-2 * np.abs(first).max())
     assert np.abs(turn + first).max() > np.abs(first).max()
@@ -150,7 +150,7 @@ def test_drift_is_the_slope_of_the_floor() -> None:
 def test_floor_is_below_its_bound(kind: Any, relative: float) -> None:
     one = drawn(kind, tail=relative * SIZES["nu"])
     squared = one.error(one.population.B) ** 2
-    bound = Law.of_population(one).floor_bound()
+    bound = Expansion.of_population(one).floor_bound()
     assert 0.0 < squared <= bound
 
 
@@ -161,7 +161,10 @@ def test_bound_of_the_floor_is_of_the_right_size() -> None:
     psi = np.moveaxis(np.array([[s[0], s[1]], [s[2], long]]), 2, 0)
     w, e = 1e-2, 1e-6
     one = Family(psi, np.array([[[w, 0.0], [0.0, e]]]), 1)
-    squared, bound = one.error(one.population.B) ** 2, Law.of_population(one).floor_bound()
+    squared, bound = (
+        one.error(one.population.B) ** 2,
+        Expansion.of_population(one).floor_bound(),
+    )
     assert bound / 5.0 < squared <= bound
     assert squared == pytest.approx(0.5 * 100.0 * (e / w) ** 2, rel=1e-2)
 
@@ -169,7 +172,7 @@ def test_bound_of_the_floor_is_of_the_right_size() -> None:
 def test_covariance_with_a_tail_is_that_of_scores() -> None:
     """V and M of a user against finite differences of the score of one comparison."""
     one = drawn(k=1, d1=3, d2=1, trajectories=7, types=4, tail=0.4)
-    law, population = Law.of_population(one), one.population
+    law, population = Expansion.of_population(one), one.population
     away = np.linalg.qr(population.B, mode="complete")[0][:, 1:]
     X, w = one.differences[..., 0], one.system.pair_weights
 

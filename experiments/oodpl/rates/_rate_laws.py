@@ -35,7 +35,7 @@ import numpy as np
 from linsys.bilevel import DomainOracle, implicit, meta_loss, optimum, optimum_sensitivity
 from linsys.validate import Array
 
-__all__ = ["InnerLaw", "OuterLaw", "derivative"]
+__all__ = ["InnerLoop", "OuterLoop", "derivative"]
 
 #: Step of the central differences, whose error is of the order of its square.
 _STEP = 1e-5
@@ -53,7 +53,7 @@ def derivative(function: Callable[[Array], Array], x: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class InnerLaw:
+class InnerLoop:
     """The inner loop of one domain at one reward.
 
     Args:
@@ -160,7 +160,7 @@ _SWEEPS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class OuterLaw:
+class OuterLoop:
     """The outer loop over domains near a minimum phi of L.
 
     Args:
@@ -182,7 +182,7 @@ class OuterLaw:
     @cached_property
     def between(self) -> Array:
         """Covariance (q, q) of a random domain's exact hypergradient."""
-        gradients = np.array([InnerLaw(oracle, self.phi).gradient for oracle in self.oracles])
+        gradients = np.array([InnerLoop(oracle, self.phi).gradient for oracle in self.oracles])
         return np.asarray(np.cov(gradients.T, bias=True)).reshape(2 * (len(self.phi),))
 
     @cached_property
@@ -190,7 +190,7 @@ class OuterLaw:
         """The mean covariance (q, q) that a random pair of answers adds, sigma_3^2 its trace."""
         total = np.zeros(2 * (len(self.phi),))
         for oracle in self.oracles:
-            law, (x, y, other, weights) = InnerLaw(oracle, self.phi), oracle.domain.pairs
+            law, (x, y, other, weights) = InnerLoop(oracle, self.phi), oracle.domain.pairs
             pairs = [
                 law.sensitivity
                 @ oracle.outer_grads(self.phi, law.theta, (x[[i]], y[[i]], other[[i]]))[1]

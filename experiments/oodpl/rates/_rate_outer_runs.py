@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 import ratecheck as rc
-from experiments.oodpl.rates._rate_laws import InnerLaw, OuterLaw, derivative
+from experiments.oodpl.rates._rate_laws import InnerLoop, OuterLoop, derivative
 from experiments.oodpl.rates._rate_systems import FixedBetaConfig
 from linsys.bilevel import (
     Domain,
@@ -100,7 +100,7 @@ class System:
     domains: tuple[Domain, ...]
     beta: float
     start: Array
-    law: OuterLaw
+    law: OuterLoop
     least: float
     base: float
     curvature: float
@@ -121,7 +121,7 @@ class System:
             method="BFGS",
             options={"gtol": 1e-9},
         )
-        law = OuterLaw(oracles, minimum.x)
+        law = OuterLoop(oracles, minimum.x)
         start = np.mean([optimum(oracle, zero) for oracle in oracles], axis=0)
         between = np.linspace(0.0, 1.0, 9)[:, None] * minimum.x
 
@@ -136,7 +136,7 @@ class System:
             for theta in (start, optimum(oracle, phi))
         ]
         alpha = 0.9 / float(max(steep))
-        factor = max(InnerLaw(oracle, minimum.x).factor(alpha) for oracle in oracles)
+        factor = max(InnerLoop(oracle, minimum.x).factor(alpha) for oracle in oracles)
         return cls(
             domains=domains,
             beta=beta,

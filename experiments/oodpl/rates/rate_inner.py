@@ -43,7 +43,7 @@ from itertools import cycle
 import numpy as np
 
 import ratecheck as rc
-from experiments.oodpl.rates._rate_laws import InnerLaw
+from experiments.oodpl.rates._rate_laws import InnerLoop
 from experiments.oodpl.rates._rate_style import BLUES, GREENS, GREY, REDS
 from experiments.oodpl.rates._rate_systems import (
     LAW,
@@ -114,16 +114,16 @@ def compute(config: RateInnerConfig, block: rc.Block, context: rc.Context) -> rc
     oracle, phi = DomainOracle(domain=drawn.train[0], beta=config.beta), drawn.phi
     rows: list[dict[str, float | str]] = []
     for step, beta in config.settings:
-        law = InnerLaw(replace(oracle, beta=beta), phi)
+        law = InnerLoop(replace(oracle, beta=beta), phi)
         rows += _exact(law, step, block["instance"])
-    law = InnerLaw(oracle, phi)
+    law = InnerLoop(oracle, phi)
     for step in config.sampled:
         rows += _sampled(config, law, step, block["instance"])
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
 
 
-def _exact(law: InnerLaw, step: float, instance: int) -> list[dict[str, float | str]]:
+def _exact(law: InnerLoop, step: float, instance: int) -> list[dict[str, float | str]]:
     """One row per time."""
     oracle, phi = law.oracle, law.phi
     alpha = step * oracle.stable_step(phi)
@@ -162,7 +162,7 @@ def _exact(law: InnerLaw, step: float, instance: int) -> list[dict[str, float | 
 
 
 def _sampled(
-    config: RateInnerConfig, law: InnerLaw, step: float, instance: int
+    config: RateInnerConfig, law: InnerLoop, step: float, instance: int
 ) -> list[dict[str, float | str]]:
     """Mean squared errors: in the first instance for several D, otherwise at the end."""
     phi, start = law.phi, np.zeros(law.oracle.p)

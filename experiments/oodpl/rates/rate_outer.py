@@ -20,7 +20,7 @@ Derived:
   minimum as one likes.
 - One domain per round: phi moves about the minimum with the covariance of the domains' gradients,
   and E||grad L||^2 ends at (eta/2) tr(A C), A the Hessian of L and C the covariance of a round's
-  hypergradient (:class:`experiments.oodpl.rates._rate_laws.OuterLaw`): exponent 1 in eta, where
+  hypergradient (:class:`experiments.oodpl.rates._rate_laws.OuterLoop`): exponent 1 in eta, where
   Theorem 1 has 0 (3 sigma_3^2 at any eta); and not zero for sigma_3 = 0, where Theorem 1 has no
   such term.
 - Finite D: Algorithm 1 descends on L with theta_D in the place of theta_*. Where its own gradient

@@ -139,7 +139,7 @@ def _family(config: RewardErrorConfig, N: int, tail: float) -> Family:
     return Family(psi / np.sqrt((unscaled.differences**2).mean()), Delta, config.k)
 
 
-class Law(NamedTuple):
+class BiasAndVariance(NamedTuple):
     """bias + variance / N_p of users, both (N,)."""
 
     bias: Array
@@ -171,7 +171,7 @@ def free_parameters(name: str, N: int, d1: int, d2: int, k: int) -> float:
     return own + common / N
 
 
-def laws(system: PreferenceSystem, k: int) -> Mapping[str, Law]:
+def laws(system: PreferenceSystem, k: int) -> Mapping[str, BiasAndVariance]:
     """The laws of the four estimators."""
     population, users = system.population(), range(system.N)
     full, shared = fit_full(population), fit_shared(population, k, tol=_TOL)
@@ -190,7 +190,7 @@ def laws(system: PreferenceSystem, k: int) -> Mapping[str, Law]:
         "global": everybody,
     }
     return {
-        name: Law(reward_error(system, fits[name].Delta), np.concatenate(each[name]))
+        name: BiasAndVariance(reward_error(system, fits[name].Delta), np.concatenate(each[name]))
         for name in fits
     }
 
@@ -316,7 +316,10 @@ def analyse(config: RewardErrorConfig, table: rc.Table) -> rc.Analysis:
 
 
 def _crossings(
-    config: RewardErrorConfig, panel: str, errors: Mapping[str, Array], derived: Mapping[str, Law]
+    config: RewardErrorConfig,
+    panel: str,
+    errors: Mapping[str, Array],
+    derived: Mapping[str, BiasAndVariance],
 ) -> list[rc.Check]:
     """Check the crossings of the pairs that should cross inside the grid, a step from its ends."""
     checks, x, low = [], config.sizes, float(config.ratio)
@@ -343,7 +346,7 @@ def _crossings(
     return checks
 
 
-def _counts(config: RewardErrorConfig, N: int, derived: Mapping[str, Law]) -> str:
+def _counts(config: RewardErrorConfig, N: int, derived: Mapping[str, BiasAndVariance]) -> str:
     """Variances relative to that of "full", beside ratios of numbers of parameters."""
     full, judged = derived["full"], config.judged
     sizes = (N, config.d1, config.d2, config.k)

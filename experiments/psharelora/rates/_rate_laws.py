@@ -29,9 +29,9 @@ by M^-1 b / N_p however many users there are. It is zero for Gaussian noise (v' 
 features favour no side of B (t~ and -t~ alike).
 
 *With a tail* B_hat approaches the population's estimate B_pop, at which residuals e = P* - p do not
-vanish: :class:`Law` takes the Hessian and the covariance V of scores there, M^-1 V M^-1 / (N N_p).
-B_pop itself has C = M^-1 E[v <E_i, x> t~] to first order in the tail E_i = Delta_i - B W_i: dist^2
-is of the order of Sigma_tail / (N nu), see :meth:`Law.floor_bound`.
+vanish: :class:`Expansion` takes the Hessian and the covariance V of scores there, M^-1 V M^-1 / (N
+N_p). B_pop itself has C = M^-1 E[v <E_i, x> t~] to first order in the tail E_i = Delta_i - B W_i:
+dist^2 is of the order of Sigma_tail / (N nu), see :meth:`Expansion.floor_bound`.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from experiments.psharelora._rate_systems import Family
 from linsys.preference.subspace import diversity
 from linsys.validate import Array
 
-__all__ = ["Law"]
+__all__ = ["Expansion"]
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class Expansion:
     """Moments of one comparison of an average user, at Delta_i = B W_i.
 
     Args:
@@ -63,12 +63,12 @@ class Law:
     W: Array
 
     @classmethod
-    def without_tail(cls, family: Family) -> Law:
+    def without_tail(cls, family: Family) -> Expansion:
         """The law at the true parameters."""
         return cls(family, family.best.B, family.best.W)
 
     @classmethod
-    def of_population(cls, family: Family) -> Law:
+    def of_population(cls, family: Family) -> Expansion:
         """The law at the estimate from infinitely many comparisons."""
         return cls(family, family.population.B, family.population.W)
 

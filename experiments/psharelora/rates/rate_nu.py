@@ -34,7 +34,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family, Kind
-from experiments.psharelora.rates._rate_laws import Law
+from experiments.psharelora.rates._rate_laws import Expansion
 from experiments.psharelora.rates._rate_runs import LAW, LEVEL, SharedRankConfig, compare_with_law
 from linsys.validate import Array, InputError, check_integer, check_number
 
@@ -120,7 +120,7 @@ def compute(config: RateNuConfig, block: rc.Block, context: rc.Context) -> rc.Co
         rows = []
         for nu in config.grid:
             one = config.with_tail(block["case"], float(nu))
-            drift = Law.without_tail(one).drift
+            drift = Expansion.without_tail(one).drift
             rows.append((one.error(one.population.B) ** 2, float((drift**2).sum())))
         floors = np.array(rows).T
         return rc.long_table(
@@ -141,7 +141,7 @@ def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:
     """Exponents at small nu, the growth at large nu, and the floors."""
     nu = np.array(config.nu)
     measured = table.where(case=VARIANCE).grid("squared", "replicate", "nu")
-    laws = [Law.without_tail(config.users("isotropic", value, config.k)) for value in nu]
+    laws = [Expansion.without_tail(config.users("isotropic", value, config.k)) for value in nu]
     expected, relative_error = (
         np.array([float(value) for value in values])
         for values in zip(
@@ -204,7 +204,7 @@ def _floors(config: RateNuConfig, table: rc.Table) -> tuple[list[rc.Series], lis
         floor, law = part.grid("squared", "nu"), part.grid("law", "nu")
         # the difference of the law's exponent from the one at values of nu a thousand times smaller
         far = 1e-3 * grid[small]
-        laws = [Law.without_tail(config.with_tail(kind, float(nu), 1e-3)) for nu in far]
+        laws = [Expansion.without_tail(config.with_tail(kind, float(nu), 1e-3)) for nu in far]
         limit = rc.exact_slope(far, [float((one.drift**2).sum()) for one in laws]).value
         off = abs(rc.exact_slope(grid[small], law[small]).value - limit)
         near = TAIL_ROOM * float(np.sqrt(config.tail / grid[0]))

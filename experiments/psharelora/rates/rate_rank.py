@@ -31,7 +31,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family
-from experiments.psharelora.rates._rate_laws import Law
+from experiments.psharelora.rates._rate_laws import Expansion
 from experiments.psharelora.rates._rate_runs import (
     LEVEL,
     RateConfig,
@@ -81,7 +81,7 @@ class RateRankConfig(RateConfig):
 
     def expected(self, panel: str) -> tuple[Array, Array]:
         """The law and what it may be off by, for all ranks."""
-        laws = [Law.without_tail(self.family(panel, k)) for k in self.ranks]
+        laws = [Expansion.without_tail(self.family(panel, k)) for k in self.ranks]
         pairs = [
             (law.expected(self.N, self.N_p), law.relative_error(self.N, self.N_p)) for law in laws
         ]

@@ -26,7 +26,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family
-from experiments.psharelora.rates._rate_laws import Law
+from experiments.psharelora.rates._rate_laws import Expansion
 from experiments.psharelora.rates._rate_runs import (
     LAW,
     LEVEL,
@@ -69,9 +69,9 @@ class RateSamplesConfig(SharedRankConfig):
         """The users of a panel."""
         return self.users("random", self.nu, self.k, self.tail if panel == TAIL else 0.0)
 
-    def law(self, panel: str) -> Law:
+    def law(self, panel: str) -> Expansion:
         """The law at the estimate from infinitely many comparisons."""
-        return Law.of_population(self.family(panel))
+        return Expansion.of_population(self.family(panel))
 
 
 def compute(config: RateSamplesConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -81,7 +81,7 @@ def compute(config: RateSamplesConfig, block: rc.Block, context: rc.Context) -> 
     many = panel == TURN
     sizes = config.many_sizes if many else config.sizes
     copies = config.many if many else config.copies
-    bias = Law.without_tail(one).bias
+    bias = Expansion.without_tail(one).bias
     population = Family(one.psi, one.population.Delta, one.k)
     measured = np.empty((3, len(numbers), len(sizes)))
     for i, replicate in enumerate(numbers):
@@ -147,7 +147,10 @@ def _with_floor(
 
 def _of_turns(config: RateSamplesConfig, part: rc.Table, series: list[rc.Series]) -> list[rc.Check]:
     """The mean turn along the bias over what is derived, for every N_p and for their mean."""
-    law, N_p = Law.without_tail(config.family(TURN)), np.array(config.many_sizes, dtype=np.float64)
+    law, N_p = (
+        Expansion.without_tail(config.family(TURN)),
+        np.array(config.many_sizes, dtype=np.float64),
+    )
     turn = part.grid("turn", "replicate", "N_p")
     bias = float(np.linalg.norm(law.bias)) / N_p
     series.append(rc.Series("mean turn", TURN, N_p, *rc.mean_band(turn)))

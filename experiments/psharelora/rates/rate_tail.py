@@ -33,7 +33,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family, Kind
-from experiments.psharelora.rates._rate_laws import Law
+from experiments.psharelora.rates._rate_laws import Expansion
 from experiments.psharelora.rates._rate_runs import (
     LAW,
     LEVEL,
@@ -123,8 +123,8 @@ def compute(config: RateTailConfig, block: rc.Block, context: rc.Context) -> rc.
             for i, kind in enumerate(KINDS):
                 one = config.family(kind, relative)
                 rows["dist"][i, j] = one.error(one.population.B)
-                rows["law"][i, j] = np.linalg.norm(Law.without_tail(one).drift)
-                rows["cap"][i, j] = np.sqrt(Law.of_population(one).floor_bound())
+                rows["law"][i, j] = np.linalg.norm(Expansion.without_tail(one).drift)
+                rows["cap"][i, j] = np.sqrt(Expansion.of_population(one).floor_bound())
             alike = reflected(config.derive("reflected"), relative)
             # the fit does not start at B_diamond, where the likelihood is stationary in any case
             end = fit_shared(alike.system.population(), 1, start=[[np.cos(0.5)], [np.sin(0.5)]])
@@ -182,7 +182,7 @@ def _with_floor(config: RateTailConfig, N: int, N_p: int) -> tuple[Array, Array]
     pairs = []
     for relative in config.tails:
         one = config.family("random", relative)
-        law, floor = Law.of_population(one), one.error(one.population.B)
+        law, floor = Expansion.of_population(one), one.error(one.population.B)
         spread = float(law.expected(N, N_p))
         total = floor**2 + spread
         mean = float(np.linalg.norm(law.bias)) / N_p + spread

@@ -26,7 +26,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family, Kind
-from experiments.psharelora.rates._rate_laws import Law
+from experiments.psharelora.rates._rate_laws import Expansion
 from experiments.psharelora.rates._rate_runs import (
     LAW,
     LEVEL,
@@ -76,7 +76,7 @@ class RateUsersConfig(SharedRankConfig):
 
     def direction(self) -> Array:
         """The direction of the bias with random features, of length 1; shape (d1 - k, k)."""
-        bias = Law.without_tail(self.family("random")).bias
+        bias = Expansion.without_tail(self.family("random")).bias
         return np.asarray(bias / np.linalg.norm(bias))
 
 
@@ -100,7 +100,7 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
     checks: list[rc.Check] = []
     N, N_p = config.N, config.N_p
     for kind, panel in PANELS.items():
-        law, part = Law.without_tail(config.family(kind)), table.where(case=kind)
+        law, part = Expansion.without_tail(config.family(kind)), table.where(case=kind)
         measured, turn = (part.grid(n, "replicate", "N") for n in ("squared", "turn"))
         expected, relative_error = law.expected(N, N_p), law.relative_error(N, N_p)
         law_checks, slope = compare_with_law(
@@ -127,7 +127,7 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
             ]
         else:
             # in units of the bias that random features have
-            other = float(np.linalg.norm(Law.without_tail(config.family("random")).bias))
+            other = float(np.linalg.norm(Expansion.without_tail(config.family("random")).bias))
             size = rc.ratio(together, other, LEVEL)
             what = "alike on both sides: bias"
             checks.append(rc.our_own(rc.within(what, "0 (random: 1)", size, -0.5, 0.5)))
@@ -136,7 +136,7 @@ def analyse(config: RateUsersConfig, table: rc.Table) -> rc.Analysis:
             rc.Series(name, SHIFT, N, *rc.mean_band(turn)),
             rc.Series(LAW, SHIFT, N, bias + 0 * N),
         ]
-    takes_over = Law.without_tail(config.family("random"))
+    takes_over = Expansion.without_tail(config.family("random"))
     crossing = takes_over.variance * N_p / float((takes_over.bias**2).sum())
     notes = [
         f"{config.replicates} data sets; d1 = {config.d1}, d2 = {config.d2}, k = {config.k}, "
