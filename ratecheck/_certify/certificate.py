@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -13,9 +12,10 @@ from ratecheck._certify.enclosures import Case, Enclosed, Interval
 from ratecheck._certify.identities import CHANCE, Decided
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Whole
-from ratecheck._discover.catalogue import Item, module
-from ratecheck._store.revision import revision_of, revision_of_meaning
+from ratecheck._discover.catalogue import Item
+from ratecheck._store.revision import revision_of
 from ratecheck._user_modules import PREFIX
+from ratecheck._verdicts.records import meaning_of_module
 
 FORMAT = 1
 #: Digits of the ends of enclosures, rounded outward.
@@ -33,13 +33,7 @@ def revision(origin: str) -> str:
         return ""
     if origin.endswith(".py"):
         return revision_of([(Path(origin).resolve(), PREFIX)])
-    return _revision_of_module(origin)
-
-
-@functools.cache
-def _revision_of_module(origin: str) -> str:
-    claims = module(origin)
-    return revision_of_meaning(Path(claims.__file__ or ""), claims.__package__ or "")
+    return meaning_of_module(origin)
 
 
 def of_counterexample(

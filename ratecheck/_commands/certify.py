@@ -28,8 +28,8 @@ def prove(
         out: folder of the certificates.
         keep: folder that gets all of them in one file, with what is not proved.
     """
-    from ratecheck._certify import kept
     from ratecheck._certify.prove import LIMIT, prove
+    from ratecheck._verdicts import certificates as kept
 
     items = find_claims(references)
     for folder in filter(None, (out, keep)):

@@ -11,7 +11,8 @@ from typing import Any
 from ratecheck._discover.catalogue import Item
 from ratecheck._discover.papers import installed
 from ratecheck._fallback import folders_of
-from ratecheck._verdicts.records import Records, Result, revisions_of_claims
+from ratecheck._verdicts.certificates import FILE, in_words, read
+from ratecheck._verdicts.records import Records, Result, meaning_of_module, revisions_of_claims
 from ratecheck._verdicts.verdict import Verdict, evidence
 
 
@@ -25,6 +26,15 @@ def latest(item: Item, records: Records) -> Result | None:
     if claim is None or claim.get("revision") != revisions_of_claims([item]).get(item.id):
         return None
     return of_known(item, claim)
+
+
+def proof(item: Item) -> str:
+    """What the certificate proves that a paper keeps of its claim; empty without a current one."""
+    folder = _folder(item.entry.paper)
+    certificate = None if folder is None else _certificates(folder).get(item.id)
+    if certificate is None or certificate["revision"] != meaning_of_module(item.origin):
+        return ""
+    return in_words(certificate)
 
 
 def replay_path(item: Item, records: Records) -> Path:
@@ -44,6 +54,13 @@ def _folder(paper: str) -> Path | None:
     folder = Path(folders[0]) / "results"
     here = Path.cwd()
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
+
+
+@lru_cache
+def _certificates(folder: Path) -> dict[str, Mapping[str, Any]]:
+    if not (folder / FILE).is_file():
+        return {}
+    return {certificate["id"]: certificate for certificate in read(folder)["certificates"]}
 
 
 @lru_cache

@@ -18,7 +18,7 @@ from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._report import notation
 from ratecheck._report.describe import file_of
-from ratecheck._report.kept import latest, replay_path
+from ratecheck._report.kept import latest, proof, replay_path
 from ratecheck._report.terminal import console, say, tabulate
 from ratecheck._report.words import in_words
 from ratecheck._verdicts.records import Records, Result
@@ -248,6 +248,8 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     lines = [f"{entry.id}: {verdict.label}{expected}"]
     if verdict.evidence:
         lines.append(f"  {result.evidence}{_generic(verdict)}")
+        if told := proof(result.item):
+            lines.append(f"  {told}: ratecheck certify {entry.id}")
     if verdict.verdict == "violated":
         lines += [f"  {line}" for line in _paragraph(entry.text)]
     lines += _sides(verdict, best=best)

@@ -276,9 +276,14 @@ def _digits(known: Families) -> str:
 @functools.cache
 def revision_of_module(origin: str) -> str:
     """The revision of what the claims of a module of the catalogue compute, and of the judge."""
+    return digest(f"{meaning_of_module(origin)} {verdict_module.VERSION}")
+
+
+@functools.cache
+def meaning_of_module(origin: str) -> str:
+    """The revision of what the claims of a module of the catalogue compute, however judged."""
     claims = module(origin)
-    meaning = revision_of_meaning(Path(claims.__file__ or ""), claims.__package__ or "")
-    return digest(f"{meaning} {verdict_module.VERSION}")
+    return revision_of_meaning(Path(claims.__file__ or ""), claims.__package__ or "")
 
 
 def _revision_of_file(path: str) -> str | None:

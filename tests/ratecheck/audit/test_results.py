@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import ratecheck as rc
-from ratecheck._certify import kept as certificates
 from ratecheck._claims.families import by_outcome
 from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover import papers
@@ -21,6 +20,7 @@ from ratecheck._report import export
 from ratecheck._report.kept import kept
 from ratecheck._report.words import in_words
 from ratecheck._search.witness import witness
+from ratecheck._verdicts import certificates
 from ratecheck._verdicts.judging import judge_all
 
 #: The folders of kept verdicts, by paper.

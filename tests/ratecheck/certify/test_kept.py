@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ratecheck._certify import kept
 from ratecheck._certify.check import check_file, verify
 from ratecheck._discover import papers
+from ratecheck._discover.catalogue import find_claims
+from ratecheck._report import kept as report_kept
+from ratecheck._report.kept import proof
+from ratecheck._verdicts import certificates as kept
 
 KEPT = {
     paper: Path(*package.split(".")) / "results" for paper, package in papers.installed().items()
@@ -66,3 +69,14 @@ def test_all_certificates_are_verified(paper: str) -> None:
     checked = list(check_file(KEPT[paper] / kept.FILE))
     assert [(one.id, one.refused) for one in checked if one.refused] == []
     assert len(checked) == len(kept.read(KEPT[paper])["certificates"])
+
+
+def test_an_audit_says_what_a_current_certificate_proves(monkeypatch: pytest.MonkeyPatch) -> None:
+    (item,) = find_claims(["fslora.loss_bias"])
+    assert proof(item) == "proved false by exact rationals"
+    (identity,) = find_claims(["fslora.unbiased"])
+    assert proof(identity) == "proved for all sizes but for a chance below 2^-100"
+    (inequality,) = find_claims(["fslora.loss_bias_smooth"])
+    assert proof(inequality) == ""
+    monkeypatch.setattr(report_kept, "meaning_of_module", lambda origin: "another revision")
+    assert proof(item) == ""

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ratecheck._certify.prove import Proof
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item
+
+if TYPE_CHECKING:
+    from ratecheck._certify.prove import Proof
 
 #: Beside the verdicts of a paper.
 FILE, TABLES = "certificates.json", "certificates.md"
@@ -53,6 +55,19 @@ def read(folder: Path) -> Kept:
     """What a paper keeps."""
     found: Kept = json.loads((folder / FILE).read_bytes())
     return found
+
+
+def in_words(certificate: Mapping[str, Any]) -> str:
+    """What a certificate proves, in a few words.
+
+    >>> in_words({"kind": "counterexample", "arithmetic": "balls", "bits": 64})
+    'proved false by balls of 64 bits'
+    """
+    if certificate["kind"] == "counterexample":
+        bits = f" of {certificate['bits']} bits" if certificate["bits"] else ""
+        return f"proved false by {certificate['arithmetic']}{bits}"
+    sizes = "all sizes" if certificate["all_sizes"] else f"{len(certificate['sizes'])} sizes"
+    return f"proved for {sizes} but for a chance below 2^{certificate['log2_chance']}"
 
 
 def counts(kept: Kept) -> dict[str, tuple[int, int]]:
