@@ -37,6 +37,7 @@ from ratecheck._commands.arguments import (
     Limit,
     Model,
     ModelProfile,
+    Names,
     NoFigures,
     OnModel,
     Open,
@@ -77,20 +78,26 @@ _USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 _INTERRUPTED = "interrupted; the same command resumes"
 
 
-@app.command("list", epilog=examples("list", "list --out results --json"))
-def list_(out: Out = RESULTS, as_json: Json = False) -> None:
-    """List figures, rates and sections of claims, and how much the results folder holds."""
+@app.command("list", epilog=examples("list", 'list "Lemma D.1"', "list fslora Figure 5 --json"))
+def list_(names: Names = None, out: Out = RESULTS, as_json: Json = False) -> None:
+    """List figures, rates and sections of claims, and how much the results folder holds.
+
+    With a text: all that is called so in a paper.
+    """
     from ratecheck._commands import listing
     from ratecheck._report import terminal
 
-    rows = listing.rows(out, _warn)
+    text = " ".join(names or ())
+    rows = listing.called(text, _warn) if text else listing.rows(out, _warn)
     if as_json:
         print(terminal.dump(rows))
+    elif text:
+        listing.show_called(rows)
     else:
         listing.show(rows)
 
 
-@app.command(epilog=examples("show affpcl/fig1", "show my_figure.py --json"))
+@app.command(epilog=examples("show affpcl/fig1", "show fslora Figure 5", "show my_figure.py"))
 def show(
     reference: Id,
     as_json: Json = False,
@@ -99,7 +106,7 @@ def show(
     from ratecheck._discover import registry
     from ratecheck._report import describe, terminal
 
-    experiment = registry.find_experiment(reference)
+    experiment = registry.find_experiment(" ".join(reference))
     if as_json:
         print(terminal.dump(describe.description(experiment)))
     else:
@@ -128,6 +135,7 @@ def run(
     """Run experiments: table, figure and verdict. What is finished is kept; a rerun resumes."""
     from ratecheck._commands import runs
     from ratecheck._discover import registry
+    from ratecheck._discover.references import is_reference
 
     broken: list[str] = []
     references = registry.match(ids, _collected(broken))
@@ -135,7 +143,8 @@ def run(
     job = runs.job(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )
-    _run(job, references, as_json, alone=references == ids and len(ids) == 1)
+    alone = len(ids) == len(references) == 1 and (references == ids or is_reference(ids[0]))
+    _run(job, references, as_json, alone=alone)
     _exit(not broken)
 
 

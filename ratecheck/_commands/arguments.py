@@ -28,8 +28,20 @@ def examples(*lines: str) -> str:
 
 
 Id = Annotated[
-    str,
-    typer.Argument(metavar="ID", help="Id or Python file.", autocompletion=completion.experiments),
+    list[str],
+    typer.Argument(
+        metavar="ID",
+        help='Id, Python file, or a figure as the paper calls it ("fslora Figure 5").',
+        autocompletion=completion.experiments,
+    ),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[TEXT]",
+        help='What the paper calls it, such as "Lemma D.1"; a paper before it, or alone.',
+        show_default="everything",
+    ),
 ]
 OnModel = Annotated[
     str,
@@ -55,7 +67,7 @@ Ids = Annotated[
     list[str],
     typer.Argument(
         metavar="ID...",
-        help='Ids, patterns ("affpcl/*"), Python files or folders.',
+        help='Ids, patterns ("affpcl/*"), figures ("fslora Figure 5"), files or folders.',
         autocompletion=completion.experiments,
     ),
 ]
@@ -160,7 +172,7 @@ Claims = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[ID...]",
-        help='Ids, papers, sections, patterns ("affpcl.d*"), Python files or folders.',
+        help='Ids, papers, sections, patterns ("affpcl.d*"), "Lemma D.1 (f)", files or folders.',
         show_default="every claim",
         autocompletion=completion.claims,
     ),

@@ -3,7 +3,8 @@
 To know what is stored the code of every paper is imported and read, which takes seconds. The rows
 are therefore kept in the user's cache, with the names, sizes and times of all files that they were
 made from; where one of these differs they are made anew. Nothing numerical is imported before. The
-rows of a user's project are kept apart, with all Python files below its pyproject.toml.
+rows of a user's project are kept apart, with all Python files below its pyproject.toml. So are the
+names of all claims and experiments, for ``ratecheck list TEXT``.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ratecheck._discover import papers
+from ratecheck._discover import papers, references
 from ratecheck._discover.table import FILE, find_table
 from ratecheck._fallback import folders_of
 from ratecheck._report.terminal import console, tabulate
@@ -46,6 +48,64 @@ def rows(out: Path, warn: Callable[[str], None]) -> list[dict[str, Any]]:
         made_from = made_from and _of_files(made_from, _below(table[0].parent))
         found = found + _kept(place, made_from, lambda broken: _read_project(out, broken), warn)
     return sorted(found, key=lambda row: bool(row["kind"] == "claims"))
+
+
+def called(text: str, warn: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Every claim and experiment that a paper calls so, or of a paper; its id as well.
+
+    Args:
+        text: as of :mod:`ratecheck._discover.references`.
+        warn: told of every module that cannot be read.
+
+    Raises:
+        InputError: there is none.
+    """
+    made_from = _fingerprint(None)
+    place = _cache().with_name("names.json")
+    found = _kept(place, made_from, _read_names, warn)
+    table = find_table(warn)
+    if table is not None:
+        place = _cache().with_name("names-project.json")
+        made_from = made_from and _of_files(made_from, _below(table[0].parent))
+        found = found + _kept(place, made_from, _read_names_of_project, warn)
+    paper, rest = references.split_paper(text, {row["paper"] for row in found})
+    of_paper = [row for row in found if paper in (None, row["paper"])]
+    matching = [row for row in of_paper if not rest or references.names(rest, row["source"])]
+    matching = matching or [row for row in found if fnmatchcase(row["id"], text)]
+    if not matching:
+        from ratecheck._names import check_name
+
+        check_name("text", text, [row["id"] for row in found])
+    return matching
+
+
+def show_called(found: Sequence[Mapping[str, Any]]) -> None:
+    """Print what :func:`called` gave."""
+    cells = [[row[key] for key in ("id", "kind", "source", "title")] for row in found]
+    console().print(tabulate(("id", "kind", "source", "what it says"), cells))
+
+
+def _read_names(broken: Callable[[str], None]) -> list[dict[str, Any]]:
+    from ratecheck._discover import catalogue, registry
+
+    rows = [_named(paper, one) for paper, one in registry.of_papers(broken)]
+    claims = catalogue.of_papers(catalogue.with_claims(), broken)
+    return [*rows, *(_named(item.entry.paper, item.entry) for item in claims)]
+
+
+def _read_names_of_project(broken: Callable[[str], None]) -> list[dict[str, Any]]:
+    from ratecheck._discover import catalogue, registry
+
+    experiments = registry.of_project(broken)
+    rows = [_named(one.id.partition("/")[0], one) for one in experiments]
+    return [*rows, *(_named(i.entry.paper, i.entry) for i in catalogue.of_project(broken))]
+
+
+def _named(paper: str, one: Any) -> dict[str, Any]:
+    """The row of a claim or an experiment."""
+    title = one.title if hasattr(one, "title") else " ".join(one.text.split())
+    about = {"id": one.id, "paper": paper, "kind": one.kind, "source": one.source}
+    return {**about, "title": title}
 
 
 def _kept(
@@ -93,8 +153,7 @@ def _read(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
     from ratecheck._store.store import Store
 
     store = Store(out, writable=False)
-    listed = [registry.find_experiment(name) for name in registry.of_papers()]
-    of_experiments = [experiments.listing(experiment, store) for experiment in listed]
+    of_experiments = [experiments.listing(one, store) for _, one in registry.of_papers(broken)]
     claims = catalogue.of_papers(catalogue.with_claims(), broken)
     return [*of_experiments, *audits.sections(claims, out)]
 
@@ -124,16 +183,20 @@ def _cache() -> Path:
     return Path(base).expanduser() / "ratecheck" / "list.json"
 
 
-def _fingerprint(out: Path) -> str:
-    """Digest of the names, sizes and times of all files behind the rows; "" of too many."""
-    digest = hashlib.sha256(f"{platform.python_version()} {out.absolute()}\0".encode())
+def _fingerprint(out: Path | None) -> str:
+    """Digest of the names, sizes and times of all files behind the rows; "" of too many.
+
+    Of no results if ``out`` is None.
+    """
+    place = "" if out is None else out.absolute()
+    digest = hashlib.sha256(f"{platform.python_version()} {place}\0".encode())
     packages = {*_OURS, *(package.partition(".")[0] for package in papers.installed().values())}
     digest.update("".join(f"{name} {p}\0" for name, p in papers.installed().items()).encode())
     for package in sorted(packages):
         for root in folders_of(package):
             for line in _files(root, _OF_PACKAGES):
                 digest.update(line.encode(errors="surrogateescape"))
-    return _of_files(digest.hexdigest(), _files(str(out), _OF_RESULTS))
+    return _of_files(digest.hexdigest(), _files(str(out), _OF_RESULTS) if out else ())
 
 
 def _of_files(begin: str, lines: Iterable[str]) -> str:

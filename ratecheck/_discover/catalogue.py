@@ -21,6 +21,7 @@ from linsys import InputError
 from ratecheck._claims.claim import RELATIONS, Claim, Entry, Statement, StatisticalClaim
 from ratecheck._discover import papers, project
 from ratecheck._discover.project import raise_fault
+from ratecheck._discover.references import chosen, is_reference, joined, one_of, split_paper
 from ratecheck._discover.table import Broken
 from ratecheck._discover.user_file import load
 from ratecheck._fallback import import_ours
@@ -207,9 +208,11 @@ def find_claims(references: Sequence[str], broken: Broken | None = None) -> list
     """The claims that references name, each once; without any, all claims.
 
     A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
-    ("affpcl.d1*"), a Python file, one claim or pattern of a file ("mine.py::mine.mass"), or a
-    folder of files. The second half of an id will do where a single paper has a claim of that name
-    ("d2_Phi"). Ids of the project whose pyproject.toml is here or above are known as well.
+    ("affpcl.d1*"), a Python file, one claim or pattern of a file ("mine.py::mine.mass"), a
+    folder of files, or what the paper calls a single claim ("Lemma D.1 (f)", with the paper's name
+    before it where that is needed). The second half of an id will do where a single paper has a
+    claim of that name ("d2_Phi"). Ids of the project whose pyproject.toml is here or above are
+    known as well.
 
     Args:
         references: what is looked for.
@@ -225,7 +228,7 @@ def find_claims(references: Sequence[str], broken: Broken | None = None) -> list
     if not references:
         return catalogue(broken=broken)
     chosen: list[Item] = []
-    for reference in references:
+    for reference in joined(references):
         path, _, inside = reference.partition("::")
         if path.endswith(".py"):
             items = of_file(path)
@@ -233,7 +236,7 @@ def find_claims(references: Sequence[str], broken: Broken | None = None) -> list
         elif project.is_folder(reference):
             chosen += of_folder(Path(reference), broken)
         else:
-            paper = re.split(r"[./]", reference)[0]
+            paper = split_paper(reference)[0] or re.split(r"[./]", reference)[0]
             known = paper if paper in papers.installed() else None
             chosen += _matching(reference, catalogue(known, broken))
     return _distinct(chosen)
@@ -272,6 +275,11 @@ def _matching(name: str, items: Sequence[Item]) -> list[Item]:
         if len(matching) > 1:
             ids = " or ".join(item.id for item in matching)
             raise InputError(f"claim must be of one paper: {ids}; found {name!r}")
+    if not matching and is_reference(name):
+        paper, text = split_paper(name, {item.entry.paper for item in items})
+        sources = {i.id: i.entry.source for i in items if paper in (None, i.entry.paper)}
+        called = one_of("claim", name, chosen(text, sources))
+        matching = [item for item in items if item.id == called]
     if not matching:
         papers.check_found(name)
     if not matching and any(character in name for character in "*?["):

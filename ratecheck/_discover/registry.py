@@ -9,13 +9,14 @@ all of them or for one that no installed paper has.
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from linsys import InputError
 from ratecheck._discover import papers, project
+from ratecheck._discover.references import chosen, is_reference, joined, one_of, split_paper
 from ratecheck._discover.table import Broken
 from ratecheck._discover.user_file import load
 from ratecheck._experiment.model import Experiment
@@ -46,9 +47,29 @@ def on_models() -> list[str]:
     return sorted({*_on_models(), *filter(_is_on_model, _own(lambda fault: None))})
 
 
-def of_papers() -> list[str]:
-    """Every id of an experiment of an installed paper, those on language models last."""
-    return [*sorted(_synthetic()), *sorted(_on_models())]
+def of_papers(broken: Broken) -> list[tuple[str, Experiment[Any]]]:
+    """Every experiment of an installed paper and the paper's short name, in alphabetical order.
+
+    Those on language models come last. ``broken`` is told in one line of every module that cannot
+    be imported.
+    """
+    found = []
+    for name, paper in _papers_of().items():
+        try:
+            found.append((paper, find_experiment(name)))
+        except InputError as error:
+            broken(str(error))
+    return found
+
+
+def _papers_of() -> dict[str, str]:
+    """The id of every experiment of an installed paper and the paper's short name."""
+    modules = {**dict(sorted(_synthetic().items())), **dict(sorted(_on_models().items()))}
+    packages = papers.installed().items()
+    return {
+        name: next(paper for paper, package in packages if module.startswith(f"{package}."))
+        for name, module in modules.items()
+    }
 
 
 def of_project(broken: Broken) -> list[Experiment[Any]]:
@@ -109,25 +130,65 @@ def _is_on_model(name: str) -> bool:
 
 
 def find_experiment(reference: str) -> Experiment[Any]:
-    """The experiment of this id, or in this Python file; InputError names the nearest id.
+    """The experiment of this id, in this Python file, or of this figure of a paper.
+
+    Raises:
+        InputError: there is none, and it names the nearest id; the text names several; or its
+            import fails.
 
     Example::
 
         rc.find_experiment("affpcl/fig1")
+        rc.find_experiment("fslora Figure 5")
         rc.find_experiment("path/to/average.py")
     """
     if reference.endswith(".py"):
         return _of_module(load(Path(reference), "experiment file"), None)
     papers.check_found(reference)
-    of_papers = {**_synthetic(), **_on_models()}
-    if reference in of_papers:
-        return _of_module(import_ours(of_papers[reference]), reference)
+    modules = {**_synthetic(), **_on_models()}
+    if reference in modules:
+        return _imported(reference, modules[reference])
     faults: list[str] = []
     own = _own(faults.append)
+    if reference in own:
+        return own[reference]
+    if is_reference(reference):
+        found = _called(reference, own)
+        if found is not None:
+            return found
     try:
-        return own[check_name("experiment", reference, sorted({*of_papers, *own}))]
+        return own[check_name("experiment", reference, sorted({*modules, *own}))]
     except InputError as error:  # it may be in a file that cannot be read
-        raise InputError("; ".join([str(error), *faults])) from None
+        claims = is_reference(reference) or "." in reference
+        hint = ["of claims: ratecheck audit ID --show"] if claims else []
+        raise InputError("; ".join([str(error), *hint, *faults])) from None
+
+
+def _imported(name: str, module: str) -> Experiment[Any]:
+    """The experiment of an installed paper."""
+    try:
+        return _of_module(import_ours(module), name)
+    except InputError:
+        raise
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(
+            f"module {module} of {name} must import without error; found {said}"
+        ) from error
+
+
+def _called(text: str, own: Mapping[str, Experiment[Any]]) -> Experiment[Any] | None:
+    """The only experiment that papers call so; see :mod:`ratecheck._discover.references`."""
+    paper, rest = split_paper(text, {name.partition("/")[0] for name in own})
+    known = {
+        name: find_experiment(name)
+        for name, of in _papers_of().items()
+        if paper in (None, of) and not ("/" in text and _is_on_model(name))
+    }
+    known |= {n: one for n, one in own.items() if paper in (None, n.partition("/")[0])}
+    sources = {name: experiment.source for name, experiment in known.items()}
+    name = one_of("experiment", text, chosen(rest, sources))
+    return None if name is None else known[name]
 
 
 def match(references: Sequence[str], broken: Broken = project.raise_fault) -> list[str]:
@@ -138,7 +199,7 @@ def match(references: Sequence[str], broken: Broken = project.raise_fault) -> li
     line of every file that cannot be imported, in place of an error.
     """
     matched: list[str] = []
-    for reference in references:
+    for reference in joined(references):
         hits = [reference]
         if any(c in reference for c in "*?["):
             hits = fnmatch.filter([*names(broken), *on_models()], reference)
@@ -148,6 +209,8 @@ def match(references: Sequence[str], broken: Broken = project.raise_fault) -> li
                 )
         elif project.is_folder(reference):
             hits = _in_folder(Path(reference), broken)
+        elif not reference.endswith(".py") and is_reference(reference):
+            hits = [find_experiment(reference).id]
         matched += [hit for hit in hits if hit not in matched]
     return matched
 

@@ -11,6 +11,7 @@ from typing import Any
 from linsys import InputError
 from ratecheck._discover import registry
 from ratecheck._discover.catalogue import find_claims
+from ratecheck._discover.table import Broken
 from ratecheck._run.job import Job, Outcome
 from ratecheck._store import RESULTS
 from ratecheck._store.store import Store
@@ -46,7 +47,7 @@ def stored(
     profile: str,
     seed: int | None = None,
     done: Mapping[str, Outcome] | None = None,
-    broken: Callable[[str], None] | None = None,
+    broken: Broken | None = None,
 ) -> Stored:
     """What ``out`` holds of this profile.
 
@@ -55,14 +56,14 @@ def stored(
         profile: "quick" or "paper".
         seed: of the experiments; by default the profile's.
         done: outcomes that the caller already has, by id.
-        broken: told of every module of the catalogue that cannot be imported, else an error.
+        broken: told of every module of a paper that cannot be imported, else an error.
 
     Raises:
         InputError: if it holds nothing.
     """
     words = ["--profile", profile, *([] if seed is None else ["--seed", str(seed)])]
     place = [] if out == RESULTS else ["--out", str(out)]
-    outcomes, absent = _outcomes(Store(out, writable=False), profile, seed, done or {})
+    outcomes, absent = _outcomes(Store(out, writable=False), profile, seed, done or {}, broken)
     records, unknown = _verdicts(Records(out, writable=False), broken)
     if not outcomes and not records:
         raise InputError(
@@ -86,12 +87,23 @@ def stored(
 
 
 def _outcomes(
-    store: Store, profile: str, seed: int | None, done: Mapping[str, Outcome]
+    store: Store,
+    profile: str,
+    seed: int | None,
+    done: Mapping[str, Outcome],
+    broken: Broken | None,
 ) -> tuple[list[Outcome], list[str]]:
     """The experiments whose table is complete, drawn, and the names of all others."""
     job = Job(store, profile, seed, redraw=True)
     outcomes, absent = [], []
     for name in registry.names():
+        try:
+            registry.find_experiment(name)
+        except InputError as error:
+            if broken is None:
+                raise
+            broken(str(error))
+            continue
         experiment, config = job.prepare(name)
         if name in done:
             outcomes.append(done[name])

@@ -1,0 +1,220 @@
+"""Statements and figures by what their paper calls them: "Lemma D.1 (f)", "Figure 5".
+
+A text names what has this text in its ``source``. Letter case, white space, singular and plural
+make no difference, and "Figures 4 to 6" and "Figures 4, 5 and 6" name Figure 5 as well. What has
+parts is named with its parts: "Lemma D.1" is also "Lemma D.1 (f)", and "Section 5" is also
+"Section 5.2". A text may begin with the name of a paper.
+
+>>> names("lemma D.1", "AffPCL, Lemma D.1 (f), sharpened")
+True
+>>> names("Figure 5", "Figures 4 to 6, Section 5.3"), names("Figure 5", "Section 5.3")
+(True, False)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ratecheck._discover import papers
+
+#: How the words begin for what is counted in a paper, and what that is.
+_KINDS = {
+    **{"fig": "figure", "tab": "table", "theorem": "theorem", "thm": "theorem", "lemma": "lemma"},
+    **{"lem.": "lemma", "prop": "proposition", "corollar": "corollary", "cor.": "corollary"},
+    **{"remark": "remark", "rem.": "remark", "definition": "definition", "def.": "definition"},
+    **{"assumption": "assumption", "example": "example", "ex.": "example"},
+    **{"equation": "equation", "eq": "equation", "section": "section", "sec.": "section"},
+    **{"§": "section", "appendi": "appendix", "app.": "appendix", "algorithm": "algorithm"},
+    "alg.": "algorithm",
+}
+#: So many ids fit into one line.
+_LISTED = 8
+#: What has parts with labels of their own: Section 5.2 is in Section 5.
+_WHOLE_HAS_PARTS = ("section", "appendix")
+#: A part that has no file of its own is in that of the whole.
+_PART_IS_IN_WHOLE = ("figure", "table")
+_TOKEN = re.compile(
+    r"""
+    \(\s*(?P<equation>[a-z]?\.?\d+(?:\.\d+)*[a-z]?)\s*\)  # (7), (B.3), (4a)
+    | \(\s*(?P<part>[a-z]{1,4})\s*\)                      # (f), (iii)
+    | (?P<label>(?:[a-z]\.)?\d+(?:\.\d+)*)(?P<letter>[a-z]?)(?!\w)  # 5, D.1, 5.2, 4a
+    | (?P<capital>[a-z](?:\d+(?:\.\d+)*)?)(?![\w.(])      # C, D2
+    | (?P<word>(?:figs?|tab|thm|lem|prop|cor|rem|def|ex|eqs?|sec|app|alg)\.|[^\W\d_]+|§)
+    | (?P<mark>[^\s])
+    """,
+    re.VERBOSE,
+)
+
+
+class Named(NamedTuple):
+    """One thing of a paper: Lemma D.1 (f) is a lemma, "d.1", "f"."""
+
+    kind: str
+    label: str
+    part: str = ""
+
+
+def names(text: str, source: str) -> bool:
+    """Whether a text, without the name of a paper, names what has this source."""
+    wanted, is_all = _named(text)
+    if wanted and is_all:
+        present, _ = _named(source)
+        return all(any(_covers(one, other) for other in present) for one in wanted)
+    return bool(re.search(rf"(?<!\w){re.escape(_squeezed(text))}(?!\w)", _squeezed(source)))
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text may be one, and is no id, pattern or path."""
+    if _figure(text) or _named(text)[0]:
+        return True
+    return re.fullmatch(r"[\w.*?/\\:\[\]!-]*", text) is None
+
+
+def joined(texts: Sequence[str]) -> list[str]:
+    """The name of a paper and a reference that follows it are one text.
+
+    >>> joined(["firm", "affpcl", "Lemma D.1"])
+    ['firm', 'affpcl Lemma D.1']
+    """
+    found: list[str] = []
+    for text in texts:
+        is_id = re.fullmatch(r"[\w-]+[./].*", text) is not None
+        if found and found[-1] in papers.installed() and is_reference(text) and not is_id:
+            text = f"{found.pop()} {text}"
+        found.append(text)
+    return found
+
+
+def split_paper(text: str, others: Collection[str] = ()) -> tuple[str | None, str]:
+    """The short name of the paper that a text begins with, if any, and the rest.
+
+    Args:
+        text: of a user's.
+        others: short names of papers that are not installed.
+
+    >>> split_paper("affpcl Lemma D.1"), split_paper("fslora/fig5")
+    (('affpcl', 'Lemma D.1'), ('fslora', 'Figure 5'))
+    """
+    text = " ".join(text.split())
+    if figure := _figure(text):
+        paper, kind, label = figure
+        return paper, f"{kind} {label}"
+    first, _, rest = text.partition(" ")
+    called = {name: package.rpartition(".")[2] for name, package in papers.installed().items()}
+    for name, other in {**called, **{name: name for name in others}}.items():
+        if _letters(first) in (_letters(name), _letters(other)):
+            return name, rest
+    return None, text
+
+
+def chosen(text: str, sources: Mapping[str, str]) -> list[str]:
+    """The ids that a text without the name of a paper names, of these with their sources.
+
+    One alone where it is called exactly so, and the others of its paper are called so in part.
+    """
+    found = [name for name, source in sources.items() if names(text, source)]
+    exact = [name for name in found if _is_exactly(text, sources[name])]
+    of_papers = {re.split(r"[./]", name)[0] for name in found}
+    return exact if len(exact) == 1 and len(of_papers) == 1 else found
+
+
+def one_of(what: str, text: str, ids: Sequence[str]) -> str | None:
+    """The only one of these ids, None if there is none.
+
+    Raises:
+        InputError: there are more; it lists them.
+    """
+    if len(ids) > 1:
+        from linsys import InputError
+
+        more = f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else ""
+        raise InputError(
+            f"{what} must be one; found {text!r}, which names {', '.join(ids[:_LISTED])}{more}; "
+            f'ratecheck list "{text}" shows all'
+        )
+    return ids[0] if ids else None
+
+
+def _figure(text: str) -> tuple[str, str, str] | None:
+    """The paper, kind and number of an id as figures have it, "fslora/fig5"."""
+    match = re.fullmatch(r"([\w-]+)/(fig|table)(?:ure)?_?(\d+[a-z]?)", text.strip())
+    if match is None:
+        return None
+    return match[1], {"fig": "Figure", "table": "Table"}[match[2]], match[3]
+
+
+def _covers(wanted: Named, other: Named) -> bool:
+    """Whether a thing is, or belongs to, the one that is wanted."""
+    if wanted.kind != other.kind:
+        return False
+    if wanted.kind in _WHOLE_HAS_PARTS and other.label.startswith(f"{wanted.label}."):
+        return True
+    if wanted.label != other.label:
+        return False
+    whole = not other.part and other.kind in _PART_IS_IN_WHOLE
+    return not wanted.part or wanted.part == other.part or whole
+
+
+def _named(text: str) -> tuple[set[Named], bool]:
+    """All that a text names, and whether it says nothing else."""
+    found: set[Named] = set()
+    is_all, is_range, kind = True, False, ""
+    last: Named | None = None
+    # "lemmaD.1" is two words
+    for token in _TOKEN.finditer(re.sub(r"(?<=[a-z])(?=(?:[A-Z]\.)?\d)", " ", text).lower()):
+        if token["word"] in ("and", "to") or token["mark"] in (",", "-", "–"):
+            is_range = token["word"] == "to" or token["mark"] in ("-", "–")
+            continue
+        if token["word"]:
+            kind = next((k for begin, k in _KINDS.items() if token["word"].startswith(begin)), "")
+            is_all, last = is_all and bool(kind), None
+            continue
+        if token["part"] and last is not None:
+            last = last._replace(part=token["part"])
+        elif token["equation"]:
+            kind = "equation"
+            last = _next(found, last, Named(kind, token["equation"]), is_range)
+        elif kind and (token["label"] or (token["capital"] and kind in _WHOLE_HAS_PARTS)):
+            label = token["label"] or token["capital"]
+            last = _next(found, last, Named(kind, label, token["letter"] or ""), is_range)
+        else:
+            is_all, kind, last = False, "", None
+            continue
+        found.add(last)
+        is_range = False
+    # a whole whose part is named was only the beginning of its name
+    parts = {one._replace(part="") for one in found if one.part}
+    return found - parts, is_all
+
+
+def _next(found: set[Named], last: Named | None, one: Named, is_range: bool) -> Named:
+    """The next of a list; adds what lies between it and the last one of a range."""
+    if is_range and last is not None and last.kind == one.kind:
+        found.update(_between(last, one))
+    return one
+
+
+def _between(first: Named, last: Named) -> Iterator[Named]:
+    split = re.compile(r"(.*?)(\d+)$")
+    one, other = split.match(first.label), split.match(last.label)
+    if one and other and one[1] == other[1]:
+        for number in range(int(one[2]) + 1, int(other[2])):
+            yield Named(first.kind, f"{one[1]}{number}")
+
+
+def _is_exactly(text: str, source: str) -> bool:
+    """Whether a source says just this, after its paper's name or without one."""
+    own = source.partition(", ")[2]
+    if _squeezed(text) in (_squeezed(source), _squeezed(own)):
+        return True
+    return any(_named(text) == _named(whole) and _named(whole)[1] for whole in (source, own))
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.lower().split())
+
+
+def _letters(text: str) -> str:
+    return "".join(c for c in text.lower() if c.isalnum())

@@ -1,0 +1,216 @@
+"""Claims and experiments by what their papers call them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ratecheck as rc
+from linsys import InputError
+from ratecheck._commands import listing
+from ratecheck._discover import papers, registry
+from ratecheck._discover.catalogue import find_claims
+from ratecheck._discover.references import chosen, is_reference, joined, names, split_paper
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("Lemma D.1 (f)", "AffPCL, Lemma D.1 (f)"),
+        ("lemma d.1(F)", "AffPCL, Lemma D.1 (f), sharpened"),
+        ("LemmaD.1 (f)", "Lemma D.1 (f)"),
+        ("lemmad.1(f)", "AffPCL, Lemma D.1 (f)"),
+        ("Lemma D.1", "Lemma D.1 (f)"),
+        ("Lemmas 3 and 5", "Lemmas 3 to 5, Theorem 1"),
+        ("Lemma 4", "Lemmas 3 to 5, Theorem 1"),
+        ("Figure 5", "Figures 4, 5 and 6, Section 5.3"),
+        ("fig. 4a", "Figures 4, 5 and 6, Section 5.3"),
+        ("Figure 4", "Figures 3, 4a and 7"),
+        ("Table 5.2", "Tables 5.1 and 5.2, Section 5.2"),
+        ("(33)", "Theorem 1, equations (32) to (35)"),
+        ("eq. (24)", "Theorem 1, Lemma 9, (24), (26)"),
+        ("equation 24", "Lemma 9, (24)"),
+        ("Section 5", "Figure 2, Section 5.2"),
+        ("Appendix D", "P-ShareLoRA, end of Appendix D.2"),
+        ("Corollary F.3", "Corollaries E.2 and F.3"),
+        ("Theorem 1", "OOD-PL, Theorem 1's condition on D"),
+        ("control  VARIATES", "AffPCL, Section 3, control variates"),
+        ("Lemma D.1 (f), sharpened", "AffPCL, Lemma D.1 (f), sharpened"),
+    ],
+)
+def test_a_text_names_what_is_called_so(text: str, source: str) -> None:
+    assert names(text, source)
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("Lemma D.1", "Lemma D.10"),
+        ("Lemma 1", "Lemma D.1"),
+        ("Lemma D.1 (f)", "Lemma D.1"),
+        ("Lemma D.1 (f)", "Lemma D.1 (g)"),
+        ("Lemma 1", "Theorem 1, Lemma 2"),
+        ("Figure 5", "Figure 1, Section 5"),
+        ("Lemma 24", "Lemma 9, (24)"),
+        ("Lemma 6", "Lemmas 3 to 5, Theorem 6"),
+        ("Section 5.2", "Section 5"),
+        ("Section 5", "Section 15.2"),
+        ("Theorem 1", "Theorem 1.2"),
+        ("variate", "control variates"),
+    ],
+)
+def test_and_nothing_else(text: str, source: str) -> None:
+    assert not names(text, source)
+
+
+def test_a_paper_before_it() -> None:
+    assert split_paper("affpcl Lemma D.1 (f)") == ("affpcl", "Lemma D.1 (f)")
+    assert split_paper("AffPCL,  Lemma D.1") == ("affpcl", "Lemma D.1")
+    assert split_paper("P-ShareLoRA Lemma 5") == split_paper("psl Lemma 5") == ("psl", "Lemma 5")
+    assert split_paper("Lemma 5") == (None, "Lemma 5")
+    assert split_paper("mine Lemma 5") == (None, "mine Lemma 5")
+    assert split_paper("mine Lemma 5", ["mine"]) == ("mine", "Lemma 5")
+    assert joined(["affpcl", "Lemma D.1", "firm", "firm.eq17"]) == [
+        *("affpcl Lemma D.1", "firm", "firm.eq17"),
+    ]
+
+
+def test_ids_patterns_and_paths_are_no_references() -> None:
+    others = ["affpcl", "affpcl/appendix_d", "affpcl.d1*", "affpcl.d1f", "d2_Phi", "a/b.py", "*"]
+    assert [other for other in others if is_reference(other)] == []
+
+
+def test_one_that_is_called_just_so_comes_before_its_parts_and_variants() -> None:
+    sources = {
+        "p.a": "P, Lemma 1",
+        "p.b": "P, Lemma 1, corrected",
+        "p.c": "P, proof of Lemma 1",
+        "p.d": "P, Lemma 2",
+    }
+    assert chosen("lemma 1", sources) == ["p.a"]
+    assert chosen("lemma 1", {**sources, "q.a": "Q, Lemma 1 (b)"}) == ["p.a", "p.b", "p.c", "q.a"]
+    assert chosen("lemma 1", {**sources, "p.e": "P, Lemma 1"}) == ["p.a", "p.b", "p.c", "p.e"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("affpcl Lemma D.1 (f)", "affpcl.d1f"),
+        ("AffPCL, Lemma D.1 (f), sharpened", "affpcl.d1f_sharper"),
+        ("firm (33)", "firm.eq33"),
+    ],
+)
+def test_claims_are_found_by_it(text: str, name: str) -> None:
+    assert [item.id for item in find_claims([text])] == [name]
+    paper, _, rest = text.partition(" ")
+    if paper in papers.installed():
+        assert [item.id for item in find_claims([paper, rest])] == [name]
+
+
+def test_several_are_listed() -> None:
+    with pytest.raises(InputError) as raised:
+        find_claims(["affpcl Lemma D.1"])
+    assert str(raised.value).startswith(
+        "claim must be one; found 'affpcl Lemma D.1', which names affpcl.d1a, affpcl.d1b, "
+    )
+    assert str(raised.value).endswith('more; ratecheck list "affpcl Lemma D.1" shows all')
+    with pytest.raises(InputError, match=r"did you mean affpcl\.d1f"):
+        find_claims(["affpcl.d11f"])
+    with pytest.raises(InputError, match=r"claim must be one of .* found 'affpcl Lemma Z\.1'"):
+        find_claims(["affpcl Lemma Z.1"])
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("fslora/fig5", "fslora/fig4"),
+        ("fslora Figure 9", "fslora/fig8"),
+        ("affpcl Figure 5", "affpcl/fig5"),
+    ],
+)
+def test_figures_are_found_by_it(text: str, name: str) -> None:
+    assert rc.find_experiment(text).id == name
+    assert registry.match([text]) == [name]
+
+
+def test_an_experiment_s_reference_that_names_several_or_none() -> None:
+    with pytest.raises(InputError, match="which names firm/fig5, bridge/firm_fig5; ratecheck "):
+        rc.find_experiment("firm Figure 5")
+    with pytest.raises(InputError, match=r"found 'fslora/fig55' \(did you mean fslora/fig"):
+        rc.find_experiment("fslora/fig55")
+    with pytest.raises(InputError, match="of claims: ratecheck audit ID --show"):
+        rc.find_experiment("affpcl.d1f")
+
+
+def test_a_user_s_figure_and_claim(
+    toys: None, decay: rc.Experiment[Any], ratecheck: Callable[..., Any], tmp_path: Path
+) -> None:
+    said = ratecheck("show", "toy", *decay.source.split())
+    assert said.out.startswith("toy/decay: ")
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import ratecheck as rc\nP = rc.Paper('mine', 'My paper')\n"
+        "@P.upper('a', ref='Lemma 1', on={'x': rc.interval()})\n"
+        "def a(x):\n    'x <= 1'\n    return x, 1"
+    )
+    assert [item.id for item in find_claims([f"{path}::mine Lemma 1"])] == ["mine.a"]
+
+
+def test_the_list_of_what_is_called_so(ratecheck: Callable[..., Any]) -> None:
+    said = ratecheck("list", "firm", "Figure", "5", "--json")
+    assert [row["id"] for row in json.loads(said.out)] == ["firm/fig5", "bridge/firm_fig5"]
+    found = [row["id"] for row in listing.called("Lemma D.1", print)]
+    assert {"affpcl.d1a", "affpcl.d1j", "fslora.lemma_d1"} <= set(found)
+    assert [row["id"] for row in listing.called("affpcl.d1?", print)] == [
+        f"affpcl.d1{letter}" for letter in "abcdefghij"
+    ]
+    assert len(listing.called("affpcl", print)) > 200
+    said = ratecheck("list", "Lemma Z.9")
+    assert said.code == 2
+    assert "found 'Lemma Z.9'" in said.err
+
+
+@pytest.mark.slow
+def test_the_second_list_imports_no_paper(tmp_path: Path) -> None:
+    code = (
+        "import sys; from ratecheck._commands.app import app;"
+        "app(['list', 'Lemma D.1'], standalone_mode=False);"
+        "found = [m for m in sys.modules if m.startswith(('experiments.', 'scipy'))];"
+        "print(found, file=sys.stderr)"
+    )
+    for first in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+            env={"XDG_CACHE_HOME": str(tmp_path), "PATH": ""},
+        )
+        assert (done.stderr == "[]\n") is not first
+        assert "affpcl.d1f" in done.stdout
+
+
+def test_a_broken_figure_of_an_installed_paper_is_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_paper" / "figures").mkdir(parents=True)
+    (tmp_path / "broken_paper" / "figures" / "fig1.py").write_text("1/0")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(papers, "installed", lambda group=papers.PAPERS: {"one": "broken_paper"})
+    said = r"module broken_paper\.figures\.fig1 of one/fig1 must import without error; found ZeroD"
+    with pytest.raises(InputError, match=said):
+        registry.find_experiment("one/fig1")
+    faults: list[str] = []
+    assert registry.of_papers(faults.append) == []
+    assert [fault.partition(" must")[0] for fault in faults] == [
+        "module broken_paper.figures.fig1 of one/fig1"
+    ]
