@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from ratecheck._discover.catalogue import Item
 from ratecheck._fallback import plain_name
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._user_modules import PREFIX
+from ratecheck._verdicts.certificates import Kept
 from ratecheck._verdicts.testing import entry_of
 from ratecheck._verdicts.verdict import judge
 
@@ -134,3 +135,19 @@ def _prove_identity(item: Item, claim: Claim, limit: float) -> Proof:
             return Proof(item.id, of_identity(item, decide(claim)))
     except (Unprovable, Broken, TimeLimit) as error:
         return Proof(item.id, reason=str(error))
+
+
+def content(proofs: Sequence[Proof], items: Sequence[Item]) -> Kept:
+    """What a paper keeps of its claims and their proofs."""
+    entries = {item.id: item.entry for item in items}
+    unproved = []
+    for proof in proofs:
+        if proof.certificate is None:
+            entry = entries[proof.id]
+            relation = entry.relation if isinstance(entry, Claim) else ""
+            known = {"id": proof.id, "expected": entry.expect, "relation": relation}
+            unproved.append({**known, "reason": proof.reason})
+    return {
+        "certificates": [p.certificate for p in proofs if p.certificate is not None],
+        "unproved": unproved,
+    }

@@ -28,7 +28,7 @@ def prove(
         out: folder of the certificates.
         keep: folder that gets all of them in one file, with what is not proved.
     """
-    from ratecheck._certify.prove import LIMIT, prove
+    from ratecheck._certify.prove import LIMIT, content, prove
     from ratecheck._verdicts import certificates as kept
 
     items = find_claims(references)
@@ -45,7 +45,7 @@ def prove(
                 text = json.dumps(proofs[-1].certificate, indent=1) + "\n"
                 write_whole(out / f"{item.id}.json", text.encode())
     if keep is not None:
-        whole = kept.content(proofs, items)
+        whole = content(proofs, items)
         write_whole(keep / kept.FILE, kept.text(whole).encode())
         write_whole(keep / kept.TABLES, kept.tables(whole).encode())
     return proofs

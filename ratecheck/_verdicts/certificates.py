@@ -9,13 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ratecheck._claims.claim import Claim
-from ratecheck._discover.catalogue import Item
-
-if TYPE_CHECKING:
-    from ratecheck._certify.prove import Proof
 
 #: Beside the verdicts of a paper.
 FILE, TABLES = "certificates.json", "certificates.md"
@@ -24,22 +19,6 @@ _SHOWN = 18
 
 #: What is known of a paper's claims, as in the file.
 Kept = Mapping[str, Sequence[Mapping[str, Any]]]
-
-
-def content(proofs: Sequence[Proof], items: Sequence[Item]) -> Kept:
-    """What is written of claims and their proofs."""
-    entries = {item.id: item.entry for item in items}
-    unproved = []
-    for proof in proofs:
-        if proof.certificate is None:
-            entry = entries[proof.id]
-            relation = entry.relation if isinstance(entry, Claim) else ""
-            known = {"id": proof.id, "expected": entry.expect, "relation": relation}
-            unproved.append({**known, "reason": proof.reason})
-    return {
-        "certificates": [p.certificate for p in proofs if p.certificate is not None],
-        "unproved": unproved,
-    }
 
 
 def text(kept: Kept) -> str:
