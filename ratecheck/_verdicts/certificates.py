@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-
 #: Beside the verdicts of a paper.
 FILE, TABLES = "certificates.json", "certificates.md"
 #: So many characters of a side are shown.
