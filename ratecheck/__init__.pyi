@@ -77,6 +77,7 @@ from ._rates.intervals import (
     mean_interval as mean_interval,
     paired_ratio as paired_ratio,
 )
+from ._rates.laws import Law as Law
 from ._rates.rates import (
     MIN_REPLICATES as MIN_REPLICATES,
     RESOLUTION as RESOLUTION,

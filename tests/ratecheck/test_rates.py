@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -265,3 +266,27 @@ def test_what_a_law_may_be_off_by_decides_nothing_on_either_side(judge: Any, sig
 
     values = (1.0 + sign * away for away in (0.7, 0.5, 0.0, -0.5, -0.7))
     assert [verdict_at(value) for value in values] == [True, None, None, None, False]
+
+
+def test_a_law_is_checked_as_stated_and_as_derived() -> None:
+    law = rc.Law(stated=-1.0, derived=-2.0, tolerance=0.1)
+    steep, flat = rc.Slope(-2.0, -2.05, -1.95), rc.Slope(-0.5, -0.55, -0.45)
+    assert {c.name: (c.ok, c.ours, c.verdict) for c in law.checks("drift", steep)} == {
+        "drift: as derived": (True, True, "consistent"),
+        "drift: as stated": (True, False, "faster than stated"),
+    }
+    assert [check.ok for check in law.checks("drift", flat)] == [False, False]
+    shrinking = replace(law, limit="zero")  # a larger exponent is the faster one
+    assert [check.ok for check in shrinking.checks("drift", steep)] == [True, False]
+    exactly = replace(law, bound=False)
+    assert [check.ok for check in exactly.checks("drift", steep)] == [True, False]
+    near = rc.Slope(-1.05, -1.05, -1.05)
+    assert [c.ok for c in rc.Law(-1.0, bound=False).checks("drift", near)] == [False]
+    assert [c.ok for c in rc.Law(-1.0, None, 0.1, bound=False).checks("drift", near)] == [True]
+
+
+def test_a_law_says_something() -> None:
+    assert [c.name for c in rc.Law(-1.0).checks("a", rc.exact(-1.0))] == ["a: as stated"]
+    assert [c.name for c in rc.Law(derived=0.0).checks("a", rc.exact(0.0))] == ["a: as derived"]
+    with pytest.raises(InputError, match="must have `stated` or `derived`; found neither"):
+        rc.Law()

@@ -151,9 +151,9 @@ def _checks(
     last = rc.ratio(drift[:, -1], float(law.drift(clients, B[-1])[c]), level)
     what = f"{name}: ratio to the law at the last B"
     return [
-        rc.our_own(rc.rate_check(f"{name}: as derived", predicted, slope, tolerance=tolerance)),
+        *rc.Law(derived=predicted, tolerance=tolerance).checks(name, slope),
         rc.our_own(rc.rate_check(what, 1.0, last, tolerance=float(error[-1]))),
-        rc.rate_check(f"{name}: as stated", STATED, slope, bound=True),
+        *rc.Law(STATED).checks(name, slope),
     ]
 
 

@@ -216,13 +216,11 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
     last = rc.ratio(drift[:, -1], float(law(x[-1:])[0]), level)
     error = theory.error(betas[[0, -1]])
     checks = [
-        rc.rate_check(f"{name}, large β: as stated", STATED, slope, bound=True),
+        *rc.Law(STATED).checks(f"{name}, large β", slope),
         rc.below(
             f"{name}: largest drift / (23)", "below 1", rc.Interval(largest, largest, largest)
         ),
-        rc.our_own(
-            rc.rate_check(f"{name}, large β: as derived", LARGE, slope, tolerance=tolerance)
-        ),
+        *rc.Law(derived=LARGE, tolerance=tolerance).checks(f"{name}, large β", slope),
         rc.our_own(
             rc.rate_check(f"{name}, last β: ratio to the law", 1.0, last, tolerance=float(error[1]))
         ),
@@ -239,9 +237,7 @@ def _checks(name: str, panel: str, drift: Array, theory: _Theory, c: int) -> lis
     first = rc.ratio(drift[:, 0], float(law(x[:1])[0]), level)
     return [
         *checks,
-        rc.our_own(
-            rc.rate_check(f"{name}, small β: as derived", SMALL, slope, tolerance=tolerance)
-        ),
+        *rc.Law(derived=SMALL, tolerance=tolerance).checks(f"{name}, small β", slope),
         rc.our_own(
             rc.rate_check(
                 f"{name}, first β: ratio to the law", 1.0, first, tolerance=float(error[0])

@@ -151,31 +151,13 @@ def analyse(config: DriftLocalStepsConfig, table: rc.Table) -> rc.Analysis:
             slope = slope_of(x, curve[:, late], config.seed)
             what = f"{NAMES[name]}, {SAME}{label}"
             if name in FLOOR:
-                allowed = allowed_slope_error(x, 4, walked)
-                checks.append(
-                    rc.our_own(
-                        rc.rate_check(f"{what}: as derived", FLOOR[name], slope, tolerance=allowed)
-                    )
-                )
+                derived, allowed = FLOOR[name], allowed_slope_error(x, 4, walked)
                 ratio = curve[:, -1].mean() / curve[:, 0].mean()
                 added.append(f"{NAMES[name]}{label}: {ratio:.3f}")
             else:
-                allowed = allowed_slope_error(x, ORDERS[name], moved) + (
-                    bent if ORDERS[name] == 4 else 0.0
-                )
-                checks.append(
-                    rc.our_own(
-                        rc.rate_check(
-                            f"{what}: as derived", DERIVED[name], slope, tolerance=allowed
-                        )
-                    )
-                )
-            if name in STATED:
-                checks.append(
-                    rc.rate_check(
-                        f"{what}: as stated", STATED[name], slope, tolerance=allowed, bound=True
-                    )
-                )
+                derived, allowed = DERIVED[name], allowed_slope_error(x, ORDERS[name], moved)
+                allowed += bent if ORDERS[name] == 4 else 0.0
+            checks += rc.Law(STATED.get(name), derived, allowed).checks(what, slope)
         for name, derived in DIFFERENT_DERIVED.items():
             curve = different.grid(name, "replicate", "k")
             slope = slope_of(x, curve[:, late], config.seed)
@@ -183,9 +165,7 @@ def analyse(config: DriftLocalStepsConfig, table: rc.Table) -> rc.Analysis:
                 x, different["s_over_h"][0] / x
             )
             what = f"{NAMES[name]}, {DIFFERENT}{label}"
-            checks.append(
-                rc.our_own(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=allowed))
-            )
+            checks += rc.Law(derived=derived, tolerance=allowed).checks(what, slope)
         for who, part in ((SAME, same), (DIFFERENT, different)):
             law = part.grid("law", "replicate", "k")
             drift = part.grid("client", "replicate", "k")

@@ -257,15 +257,9 @@ def _exact(
         slope = rc.slope_interval(M[fit], drift[:, fit], rng=config.seed, level=LEVEL)
         if label == LARGE:
             rewards = config.states * config.actions
+            left_out = rc.slope_shift(M[fit], rewards / M[fit])
             checks += [
-                rc.our_own(
-                    rc.rate_check(
-                        f"{name}, {label}: as derived",
-                        DERIVED[s],
-                        slope,
-                        tolerance=rc.slope_shift(M[fit], rewards / M[fit]),
-                    )
-                ),
+                *rc.Law(derived=DERIVED[s], tolerance=left_out).checks(f"{name}, {label}", slope),
                 rc.our_own(
                     rc.above(
                         f"{name}, {label}: faster than {'(23)' if s else 'Theorem 1 as printed'}",
@@ -277,7 +271,7 @@ def _exact(
                 ),
             ]
         else:
-            checks.append(rc.rate_check(f"{name}, {label}: as stated", STATED, slope, bound=True))
+            checks += rc.Law(STATED).checks(f"{name}, {label}", slope)
     return checks
 
 

@@ -35,7 +35,7 @@ References: FIRM, Theorem 1, Remark 1, Lemma 9, (24), (26), (33), (35), (52).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,21 +215,11 @@ def analyse(config: DriftStepSizeConfig, table: rc.Table) -> rc.Analysis:
                 allowed = allowed_slope_error(
                     x, 2 if name == "client" else 4, x[-1] * moves * smooth
                 )
-            checks.append(
-                rc.our_own(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=allowed))
-            )
-            if (kind, name) in STATED:
-                stated, source = STATED[kind, name], "(24)" if name in FLOORS else "as stated"
-                checks.append(
-                    rc.rate_check(
-                        f"{what}: {source}",
-                        stated,
-                        slope,
-                        tolerance=allowed,
-                        bound=True,
-                        limit="zero",
-                    )
-                )
+            theory = rc.Law(STATED.get((kind, name)), derived, allowed, limit="zero")
+            found = theory.checks(what, slope)
+            if name in FLOORS:
+                found[1:] = [replace(one, name=f"{what}: (24)") for one in found[1:]]
+            checks += found
             if name in FLOORS:
                 title = f"{what}: below the {PRODUCT:g} of Theorem 1"
                 checks.append(
@@ -248,9 +238,7 @@ def analyse(config: DriftStepSizeConfig, table: rc.Table) -> rc.Analysis:
             slope = slope_of(counts[big], drift[:, big], config.seed)
             allowed = min(abs(rc.exact_slope(counts[big], law[0, big]).value), REMAINDER)
             what = f"{NAMES[name]}, against C{label}"
-            checks.append(
-                rc.our_own(rc.rate_check(f"{what}: as derived", 0.0, slope, tolerance=allowed))
-            )
+            checks += rc.Law(derived=0.0, tolerance=allowed).checks(what, slope)
             title = f"{what}: above the {VARIANCE:g} of Theorem 1 at α K = 0"
             checks.append(
                 rc.our_own(

@@ -192,9 +192,7 @@ def analyse(config: DriftTimeConfig, table: rc.Table) -> rc.Analysis:
                     bend += rc.slope_shift(x, law[late] / lead - 1.0)
                 else:
                     derived = law_slope(x, law[late])
-                checks.append(
-                    rc.our_own(rc.rate_check(f"{what}: as derived", derived, slope, tolerance=bend))
-                )
+                checks += rc.Law(derived=derived, tolerance=bend).checks(what, slope)
                 ratio = bootstrap_mean_interval((drift / law).mean(axis=1), config.seed)
                 checks.append(
                     rc.our_own(

@@ -113,8 +113,7 @@ def analyse(config: GapBatchConfig, table: rc.Table) -> rc.Analysis:
             checks += map(rc.our_own, against_law(title, x, gap, laws, config.seed))
         if panel == AGAINST_B and name in STATED:
             measured = rc.slope_interval(x, gap, rng=config.seed)
-            options: dict[str, Any] = {"tolerance": slack(x, laws), "bound": True}
-            checks.append(rc.rate_check(f"{title}: as stated", STATED[name], measured, **options))
+            checks += rc.Law(STATED[name], tolerance=slack(x, laws)).checks(title, measured)
         if k == 0:
             series += series_of(name, panel, x, gap, None if name == MARKOV else laws)
     notes = [

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -108,8 +107,7 @@ def analyse(config: GapClientsConfig, table: rc.Table) -> rc.Analysis:
                 series += series_of(name, PANEL, C, gap, None if name == MARKOV else law)
             if name == SMOOTHED:
                 measured = rc.slope_interval(C, gap, rng=config.seed)
-                options: dict[str, Any] = {"tolerance": slack(C, law), "bound": True}
-                checks.append(rc.rate_check(f"{title}: as stated", STATED, measured, **options))
+                checks += rc.Law(STATED, tolerance=slack(C, law)).checks(title, measured)
         checks += in_step(config, f"{SMOOTHED}, in α{where}", gaps, laws)
     plain = laws[PLAIN][-1]
     left_out = max(law.remainder for curve in laws.values() for law in curve)
@@ -136,18 +134,11 @@ def in_step(
     scale = np.array([law.total for law in laws[SMOOTHED][:points]])
     pair, steps = (SLOW, SMOOTHED), [1.0 / CURVES[SLOW].slower, 1.0]
     relative = np.stack([(gaps[key][:, :points] / scale).mean(axis=1) for key in pair], axis=1)
-    law = [np.mean([law.total for law in laws[key][:points]] / scale) for key in pair]
+    ratios = [np.mean([law.total for law in laws[key][:points]] / scale) for key in pair]
     measured = rc.slope_interval(steps, relative, rng=config.seed)
     relative_error = slack(steps, [laws[key][0] for key in pair])
-    stated: dict[str, Any] = {"tolerance": relative_error, "bound": True, "limit": "zero"}
-    return [
-        rc.our_own(
-            rc.rate_check(
-                f"{name}: as derived", law_slope(steps, law), measured, tolerance=relative_error
-            )
-        ),
-        rc.rate_check(f"{name}: as stated", STATED_IN_A, measured, **stated),
-    ]
+    law = rc.Law(STATED_IN_A, law_slope(steps, ratios), relative_error, limit="zero")
+    return law.checks(name, measured)
 
 
 def panels(config: GapClientsConfig) -> rc.Panel:

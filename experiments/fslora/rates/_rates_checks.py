@@ -45,7 +45,8 @@ def floor_checks(
     tolerance = slope_tolerance(x, floors)
     totals = np.array([floor.total for floor in floors]) if law is None else law
     derived = rc.exact_slope(x, totals).value
-    checks = [rc.our_own(rc.rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance))]
+    theory = rc.Law(None if against else stated, derived, tolerance)
+    checks = theory.checks(name, slope)
     for at, words in ((0, "first"), (-1, "last")):
         size = rc.ratio(measured[:, at], floors[at].refined, LEVEL)
         what = f"{name}: floor / law, {words} point"
@@ -60,9 +61,6 @@ def floor_checks(
                 paper=f"{stated:g}",
             )
         )
-    else:
-        what = f"{name}: as stated"
-        checks.append(rc.rate_check(what, stated, slope, tolerance=tolerance, bound=True))
     return checks, slope
 
 

@@ -87,7 +87,7 @@ def compare_with_law(
     measured: Array,
     law: Array,
     relative_error: Array,
-    stated: float,
+    stated: float | None,
     *,
     bound: bool = True,
 ) -> tuple[list[rc.Check], rc.Slope]:
@@ -99,17 +99,11 @@ def compare_with_law(
     tolerance = rc.slope_error(x, relative_error)
     derived = rc.exact_slope(x, law).value
     size = rc.ratio((measured / law).mean(axis=1), 1.0, LEVEL)
-    checks = [
-        rc.our_own(rc.rate_check(f"{name}: as derived", derived, slope, tolerance=tolerance)),
-        rc.our_own(
-            rc.rate_check(
-                f"{name}: dist² / law, mean", 1.0, size, tolerance=float(relative_error.mean())
-            )
-        ),
-    ]
-    what = f"{name}: as stated"
-    checks.append(rc.rate_check(what, stated, slope, tolerance=tolerance, bound=bound))
-    return checks, slope
+    near = rc.rate_check(
+        f"{name}: dist² / law, mean", 1.0, size, tolerance=float(relative_error.mean())
+    )
+    theory = rc.Law(stated, derived, tolerance, bound)
+    return [*theory.checks(name, slope), rc.our_own(near)], slope
 
 
 def error_series(name: str, panel: str, x: Array, measured: Array, law: Array) -> list[rc.Series]:

@@ -204,10 +204,7 @@ def _floors(config: RateTailConfig, part: rc.Table) -> tuple[list[rc.Series], li
         first = dist[0] / law[0]
         near = NEXT * float(np.sqrt(x[0]))
         checks += [
-            rc.our_own(rc.rate_check(f"{name}: as derived", DERIVED, slope, tolerance=tolerance)),
-            rc.rate_check(
-                f"{name}: as stated", STATED, slope, tolerance=tolerance, bound=True, limit="zero"
-            ),
+            *rc.Law(STATED, DERIVED, tolerance, limit="zero").checks(name, slope),
             rc.our_own(
                 rc.above(
                     f"{name}: exponent", "above 1/4", slope, STATED, remark="curvature, not slope"
