@@ -104,15 +104,16 @@ class ClaimItem(pytest.Item):
 
         module: Any = self.parent
         options, others = _options(self.config), _others(self)
-        about = self.entry, module.obj, options, others, self.known
-        cache = getattr(self.config, "cache", None)  # -p no:cacheprovider: nothing is remembered
-        passed = None if cache is None else Passed(cache.mkdir("ratecheck"))
-        if passed is not None and passed.holds(*about):
-            self.user_properties.append(_UNCHANGED)
-            return
+        passed = None
+        if (cache := getattr(self.config, "cache", None)) is not None:  # -p no:cacheprovider
+            folder = cache.mkdir("ratecheck")
+            passed = Passed(folder, self.entry, module.obj, options, others, self.known)
+            if passed.is_known():
+                self.user_properties.append(_UNCHANGED)
+                return
         check_claim(self.entry, options, others=others, known=self.known)
         if passed is not None:
-            passed.add(*about)
+            passed.remember()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show the claim and its instance in place of our source code."""

@@ -25,52 +25,36 @@ from ratecheck._store.revision import revision_of
 
 
 class Passed:
-    """The claims that passed, as empty files of a folder.
+    """The test of a claim with all that it depends on, and whether it passed with just this.
+
+    Args:
+        folder: where those that passed are empty files.
+        entry: the claim.
+        module: in which it stands.
+        options: of the test, as are the others.
+        others: claims that the test looks at, by id.
+        known: what is kept of its tightness.
 
     >>> import sys, tempfile, ratecheck as rc
     >>> claim = rc.NotChecked(id="mine.taste", source="p", text="t", note="why")
+    >>> module = sys.modules[Passed.__module__]
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     passed = Passed(Path(folder))
-    ...     what = claim, sys.modules[Passed.__module__], claims.Options(), {}, None
-    ...     before = passed.holds(*what)
-    ...     passed.add(*what)
-    ...     before, passed.holds(*what)
+    ...     passed = Passed(Path(folder), claim, module, claims.Options(), {}, None)
+    ...     before = passed.is_known()
+    ...     passed.remember()
+    ...     before, passed.is_known()
     (False, True)
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def holds(
+    def __init__(
         self,
-        entry: Entry,
-        module: ModuleType,
-        options: claims.Options,
-        others: Mapping[str, Entry],
-        known: claims.Known | None,
-    ) -> bool:
-        """Whether this claim of a module passed with just this; the arguments of its test."""
-        return self._path(entry, module, options, others, known).is_file()
-
-    def add(
-        self,
+        folder: Path,
         entry: Entry,
         module: ModuleType,
         options: claims.Options,
         others: Mapping[str, Entry],
         known: claims.Known | None,
     ) -> None:
-        """Remember that it passed."""
-        write_whole(self._path(entry, module, options, others, known), b"")
-
-    def _path(
-        self,
-        entry: Entry,
-        module: ModuleType,
-        options: claims.Options,
-        others: Mapping[str, Entry],
-        known: claims.Known | None,
-    ) -> Path:
         corrected = others.get(entry.corrected or "")
         handed_on = {
             name: [{key: repr(one[key]) for key in sorted(one)} for one in instances]
@@ -85,7 +69,15 @@ class Passed:
             versions(),
         ]
         text = json.dumps(said, sort_keys=True, default=repr)
-        return self._folder / digest(_revision(module) + text)
+        self._path = folder / digest(_revision(module) + text)
+
+    def is_known(self) -> bool:
+        """Whether it passed."""
+        return self._path.is_file()
+
+    def remember(self) -> None:
+        """Remember that it passed."""
+        write_whole(self._path, b"")
 
 
 @functools.cache

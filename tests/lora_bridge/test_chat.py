@@ -91,11 +91,19 @@ def test_another_model_is_told_the_last_words(
     assert [text.removeprefix("<s>") for text in told] == ["one", "two"]
 
 
-def test_a_long_conversation_loses_its_beginning(chat_of: Callable[..., Chat]) -> None:
+def test_a_long_conversation_loses_its_beginning(
+    chat_of: Callable[..., Chat], told: list[str]
+) -> None:
     chat = chat_of(TURNS, length=4)
-    places = int(chat.tokenizer.model_max_length)
-    chat.answer("so " * places)
-    chat.answer("and " * 5)
+    places = chat.tokenizer.model_max_length = 64
+    first = " ".join(map(str, range(places)))
+    answer = chat.answer(first)
+    chat.answer("and now")
+    whole = [f"{first}<assistant>", f"{first}<assistant>{answer}<user>and now<assistant>"]
+    for text, said in zip(told, whole, strict=True):
+        tokens = chat.tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert len(tokens) == places - 4
+        assert said.endswith(text.removeprefix("<user>"))  # which begins every prompt
 
 
 def _talk(chat: Chat, *lines: str, end: type[BaseException] = EOFError) -> list[str]:
