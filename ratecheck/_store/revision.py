@@ -58,6 +58,7 @@ _NOT_NUMERICAL = {
     "_fallback",
     "_names",
     "_processes",
+    "_rates.laws",
     "_rates.rates",
     "_report",
     "_run",
