@@ -60,15 +60,10 @@ def called(text: str, warn: Callable[[str], None]) -> list[dict[str, Any]]:
     Raises:
         InputError: there is none.
     """
-    made_from = _fingerprint(None)
-    place = _cache().with_name("names.json")
-    found = _kept(place, made_from, _read_names, warn)
-    table = find_table(warn)
-    if table is not None:
-        place = _cache().with_name("names-project.json")
-        made_from = made_from and _of_files(made_from, _below(table[0].parent))
-        found = found + _kept(place, made_from, _read_names_of_project, warn)
-    paper, rest = references.split_paper(text, {row["paper"] for row in found})
+    found = [*_kept(_names(), _fingerprint(None), _read_names, warn), *of_project(warn)]
+    paper, rest = references.split_paper(
+        text, {row["paper"]: row["source"].partition(",")[0] for row in found}
+    )
     of_paper = [row for row in found if paper in (None, row["paper"])]
     matching = [row for row in of_paper if not rest or references.names(rest, row["source"])]
     matching = matching or [row for row in found if fnmatchcase(row["id"], text)]
@@ -77,6 +72,24 @@ def called(text: str, warn: Callable[[str], None]) -> list[dict[str, Any]]:
 
         check_name("text", text, [row["id"] for row in found])
     return matching
+
+
+def of_project(warn: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Every claim and experiment of the user's project, as :func:`called` has them."""
+    table = find_table(warn)
+    if table is None:
+        return []
+    made_from = _fingerprint(None)
+    made_from = made_from and _of_files(made_from, _below(table[0].parent))
+    place = _cache().with_name("names-project.json")
+    return _kept(place, made_from, _read_names_of_project, warn)
+
+
+def last_of_papers() -> list[dict[str, Any]]:
+    """Every claim and experiment of installed papers as :func:`called` had them last; no wait."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        return list(json.loads(_names().read_bytes())["rows"])
+    return []
 
 
 def show_called(found: Sequence[Mapping[str, Any]]) -> None:
@@ -176,6 +189,10 @@ def _keep(path: Path, content: dict[str, Any]) -> None:
     with contextlib.suppress(OSError):  # a cache that cannot be written costs time alone
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(content).encode())
+
+
+def _names() -> Path:
+    return _cache().with_name("names.json")
 
 
 def _cache() -> Path:

@@ -276,7 +276,8 @@ def _matching(name: str, items: Sequence[Item]) -> list[Item]:
             ids = " or ".join(item.id for item in matching)
             raise InputError(f"claim must be of one paper: {ids}; found {name!r}")
     if not matching and is_reference(name):
-        paper, text = split_paper(name, {item.entry.paper for item in items})
+        printed = {item.entry.paper: item.entry.source.partition(",")[0] for item in items}
+        paper, text = split_paper(name, printed)
         sources = {i.id: i.entry.source for i in items if paper in (None, i.entry.paper)}
         called = one_of("claim", name, chosen(text, sources))
         matching = [item for item in items if item.id == called]
@@ -285,7 +286,13 @@ def _matching(name: str, items: Sequence[Item]) -> list[Item]:
     if not matching and any(character in name for character in "*?["):
         raise InputError(f"claim pattern must match an id; found {name!r} that matches none")
     if not matching:
-        check_name("claim", name, [item.id for item in items])
+        project.check_no_file("claim", name)
+        try:
+            check_name("claim", name, [item.id for item in items])
+        except InputError as error:
+            if re.fullmatch(r"\w+\.\w+", name) and name.split(".")[0] not in papers.installed():
+                raise InputError(f"{error}; of a file: FILE.py::{name}") from None
+            raise
     return matching
 
 

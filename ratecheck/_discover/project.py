@@ -73,6 +73,18 @@ def is_folder(reference: str) -> bool:
     return reference not in papers.installed() and Path(reference).is_dir()
 
 
+def check_no_file(what: str, name: str) -> None:
+    """Refuse a name without the ending of the Python file that it is of.
+
+    Raises:
+        InputError: there is such a file.
+    """
+    if Path(f"{name}.py").is_file():
+        raise InputError(
+            f"{what} must be an id or a file; found {name!r} (did you mean {name}.py?)"
+        )
+
+
 def raise_fault(text: str) -> None:
     """What to do with what cannot be read, where nobody else is told of it."""
     raise InputError(text)

@@ -14,7 +14,7 @@ True
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ratecheck._discover import papers
@@ -87,25 +87,32 @@ def joined(texts: Sequence[str]) -> list[str]:
     return found
 
 
-def split_paper(text: str, others: Collection[str] = ()) -> tuple[str | None, str]:
-    """The short name of the paper that a text begins with, if any, and the rest.
+def split_paper(text: str, others: Mapping[str, str] | None = None) -> tuple[str | None, str]:
+    """The short name of the paper that a text begins with, or ends with after "of", and the rest.
 
     Args:
         text: of a user's.
-        others: short names of papers that are not installed.
+        others: short names of further papers, with the names that are printed.
 
-    >>> split_paper("affpcl Lemma D.1"), split_paper("fslora/fig5")
-    (('affpcl', 'Lemma D.1'), ('fslora', 'Figure 5'))
+    >>> split_paper("affpcl Lemma D.1"), split_paper("Figure 4 of FSLoRA")
+    (('affpcl', 'Lemma D.1'), ('fslora', 'Figure 4'))
+    >>> split_paper("fslora/fig5")
+    ('fslora', 'Figure 5')
     """
     text = " ".join(text.split())
     if figure := _figure(text):
         paper, kind, label = figure
         return paper, f"{kind} {label}"
-    first, _, rest = text.partition(" ")
-    called = {name: package.rpartition(".")[2] for name, package in papers.installed().items()}
-    for name, other in {**called, **{name: name for name in others}}.items():
-        if _letters(first) in (_letters(name), _letters(other)):
-            return name, rest
+    printed = list((others or {}).items())
+    folders = [(name, package.rpartition(".")[2]) for name, package in papers.installed().items()]
+    called = {_letters(one): name for name, other in printed + folders for one in (name, other)}
+    words = text.split(" ")
+    for count in range(len(words), 0, -1):  # names may have several words
+        if first := called.get(_letters("".join(words[:count]))):
+            return first, " ".join(words[count:])
+        last = called.get(_letters("".join(words[-count:])))
+        if last and words[-count - 1 : -count] == ["of"]:
+            return last, " ".join(words[: -count - 1])
     return None, text
 
 

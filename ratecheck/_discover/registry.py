@@ -156,10 +156,11 @@ def find_experiment(reference: str) -> Experiment[Any]:
         found = _called(reference, own)
         if found is not None:
             return found
+    project.check_no_file("experiment", reference)
     try:
         return own[check_name("experiment", reference, sorted({*modules, *own}))]
     except InputError as error:  # it may be in a file that cannot be read
-        claims = is_reference(reference) or "." in reference
+        claims = "/" not in reference and (is_reference(reference) or "." in reference)
         hint = ["of claims: ratecheck audit ID --show"] if claims else []
         raise InputError("; ".join([str(error), *hint, *faults])) from None
 
@@ -179,7 +180,7 @@ def _imported(name: str, module: str) -> Experiment[Any]:
 
 def _called(text: str, own: Mapping[str, Experiment[Any]]) -> Experiment[Any] | None:
     """The only experiment that papers call so; see :mod:`ratecheck._discover.references`."""
-    paper, rest = split_paper(text, {name.partition("/")[0] for name in own})
+    paper, rest = split_paper(text, {name.partition("/")[0]: "" for name in own})
     known = {
         name: find_experiment(name)
         for name, of in _papers_of().items()
@@ -187,7 +188,9 @@ def _called(text: str, own: Mapping[str, Experiment[Any]]) -> Experiment[Any] | 
     }
     known |= {n: one for n, one in own.items() if paper in (None, n.partition("/")[0])}
     sources = {name: experiment.source for name, experiment in known.items()}
-    name = one_of("experiment", text, chosen(rest, sources))
+    called = chosen(rest, sources)
+    synthetic = [name for name in called if not _is_on_model(name)]
+    name = one_of("experiment", text, synthetic if len(synthetic) == 1 else called)
     return None if name is None else known[name]
 
 

@@ -77,7 +77,9 @@ def test_a_paper_before_it() -> None:
     assert split_paper("P-ShareLoRA Lemma 5") == split_paper("psl Lemma 5") == ("psl", "Lemma 5")
     assert split_paper("Lemma 5") == (None, "Lemma 5")
     assert split_paper("mine Lemma 5") == (None, "mine Lemma 5")
-    assert split_paper("mine Lemma 5", ["mine"]) == ("mine", "Lemma 5")
+    assert split_paper("mine Lemma 5", {"mine": ""}) == ("mine", "Lemma 5")
+    assert split_paper("Heavy ball Lemma 1 (b)", {"hb": "Heavy ball"}) == ("hb", "Lemma 1 (b)")
+    assert split_paper("Lemma 5 of P-ShareLoRA", {"psl": "P-ShareLoRA"}) == ("psl", "Lemma 5")
     assert joined(["affpcl", "Lemma D.1", "firm", "firm.eq17"]) == [
         *("affpcl Lemma D.1", "firm", "firm.eq17"),
     ]
@@ -142,8 +144,10 @@ def test_figures_are_found_by_it(text: str, name: str) -> None:
 
 
 def test_an_experiment_s_reference_that_names_several_or_none() -> None:
-    with pytest.raises(InputError, match="which names firm/fig5, bridge/firm_fig5; ratecheck "):
-        rc.find_experiment("firm Figure 5")
+    several = "which names firm/drift_local_steps, firm/drift_step_size; ratecheck "
+    with pytest.raises(InputError, match=several):
+        rc.find_experiment("firm Lemma 9")
+    assert rc.find_experiment("Figure 5 of FIRM").id == "firm/fig5"  # before bridge/firm_fig5
     with pytest.raises(InputError, match=r"found 'fslora/fig55' \(did you mean fslora/fig"):
         rc.find_experiment("fslora/fig55")
     with pytest.raises(InputError, match="of claims: ratecheck audit ID --show"):
