@@ -70,11 +70,11 @@ lint: $(VENV)/.dev
 	@echo "==> import contracts"
 	@$(BIN)/lint-imports
 
-# Hours where all is to be judged; what was judged with code that computes the same is kept.
 site: $(VENV)/.test
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 	@echo "==> site/index.html"
 
+# Hours where all is to be judged; what was judged with code that computes the same is kept.
 verdicts: $(VENV)/.run
 	@for paper in $(PAPERS); do \
 	  echo "==> verdicts of $$paper"; \

@@ -55,7 +55,7 @@ class Cache:
         groups = (count + most - 1) // most
         at = (groups.cumsum(0) - groups).repeat_interleave(count) + within // most
         R = min(most, int(count.max()))
-        # at a place without a row is some row of the group, whose answers there nobody reads
+        # a place without a row holds some row of the group; its results are discarded
         self._rows = rows.new_empty(int(groups.sum()), R)
         self._rows[at] = rows[:, None]
         self._rows[at, within % most] = rows

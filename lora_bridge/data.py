@@ -34,12 +34,17 @@ from lora_bridge.templates import ANSWER
 __all__ = [
     "Example",
     "Pair",
+    "files_of",
+    "item_of",
     "pairs_of",
     "read_dialogues",
     "read_examples",
     "read_items",
     "read_pairs",
     "read_preferences",
+    "records_in",
+    "text_field",
+    "user_in",
 ]
 
 _ASSISTANT = "\n\nAssistant:"
@@ -108,10 +113,10 @@ def read_items(path: Path | str) -> list[Example] | list[Pair]:
 
     def read(record: Any, own: str) -> Any:
         compared = isinstance(record, dict) and "chosen" in record
-        return _item(record, own if folder or not compared else "")
+        return item_of(record, own if folder or not compared else "")
 
-    for file, own in _files(path):
-        found += _records(file, partial(read, own=own))
+    for file, own in files_of(path):
+        found += records_in(file, partial(read, own=own))
     kinds = {type(item) for item in found}
     if len(kinds) > 1:
         raise InputError(f"`data` must hold questions or preference pairs; found both in {path}")
@@ -130,8 +135,8 @@ def read_examples(path: Path | str, domain: str | None = None) -> list[Example]:
     """
     return [
         example
-        for file, own in _files(path)
-        for example in _records(file, partial(_of_kind, Example, domain=domain or own))
+        for file, own in files_of(path)
+        for example in records_in(file, partial(_of_kind, Example, domain=domain or own))
     ]
 
 
@@ -142,7 +147,7 @@ def read_pairs(path: Path | str, domain: str = "") -> list[Pair]:
         InputError: no such file, no JSON; a record without one of the three, with an empty answer
             or the same one twice.
     """
-    return _records(path_of("path", path), lambda record: _pair(record, domain))
+    return records_in(path_of("path", path), lambda record: _pair(record, domain))
 
 
 def read_dialogues(path: Path | str, domain: str = "") -> list[Pair]:
@@ -152,7 +157,7 @@ def read_dialogues(path: Path | str, domain: str = "") -> list[Pair]:
         InputError: as :func:`read_pairs`, and a dialogue without an answer, or whose two sides
             differ before the first one.
     """
-    return _records(path_of("path", path), lambda record: _dialogue(record, domain))
+    return records_in(path_of("path", path), lambda record: _dialogue(record, domain))
 
 
 def read_preferences(
@@ -184,7 +189,9 @@ def read_preferences(
             )
         return replace(pair, user=user_of(pair))
 
-    return [pair for file, own in _files(path) for pair in _records(file, partial(read, own=own))]
+    return [
+        pair for file, own in files_of(path) for pair in records_in(file, partial(read, own=own))
+    ]
 
 
 def pairs_of(examples: Sequence[Example]) -> list[Pair]:
@@ -201,7 +208,7 @@ def pairs_of(examples: Sequence[Example]) -> list[Pair]:
     ]
 
 
-def _files(path: Path | str) -> Iterator[tuple[Path, str]]:
+def files_of(path: Path | str) -> Iterator[tuple[Path, str]]:
     """The files of a path, each with the domain that its name says."""
     place = path_of("path", path)
     files = [place]
@@ -214,7 +221,7 @@ def _files(path: Path | str) -> Iterator[tuple[Path, str]]:
         yield file, file.absolute().parent.name if name in _PARTS else name.partition("_")[0]
 
 
-def _item(record: Any, domain: str) -> Example | Pair:
+def item_of(record: Any, domain: str) -> Example | Pair:
     """A record of any kind."""
     if not isinstance(record, dict):
         raise InputError(f"a record must be an object; found {type(record).__name__}")
@@ -233,8 +240,8 @@ def _item(record: Any, domain: str) -> Example | Pair:
         question.instruction + ANSWER,
         question.choices[question.right],
         question.choices,
-        _text(record, "domain", domain),
-        _user(record),
+        text_field(record, "domain", domain),
+        user_in(record),
         question=question.question,
         texts=question.texts,
         passage=question.passage,
@@ -242,7 +249,7 @@ def _item(record: Any, domain: str) -> Example | Pair:
 
 
 def _of_kind(kind: type[_Item], record: Any, domain: str) -> _Item:
-    item = _item(record, domain)
+    item = item_of(record, domain)
     if not isinstance(item, kind):
         names = {Example: "a question", Pair: "a preference pair"}
         raise InputError(f"a record must be {names[kind]}; found {names[type(item)]}")
@@ -250,9 +257,9 @@ def _of_kind(kind: type[_Item], record: Any, domain: str) -> _Item:
 
 
 def _example(record: Any, domain: str) -> Example:
-    instruction = _text(record, "instruction")
-    extra = _text(record, "input", "")
-    target = _text(record, "answer", _text(record, "output", "")).strip()
+    instruction = text_field(record, "instruction")
+    extra = text_field(record, "input", "")
+    target = text_field(record, "answer", text_field(record, "output", "")).strip()
     if not target:
         raise InputError("`answer` must be there, or `output`; found neither")
     answer_format = re.search(r"Answer format:\s*(\S+(?:/\S+)+)\s*$", instruction)
@@ -265,20 +272,20 @@ def _example(record: Any, domain: str) -> Example:
         prompt,
         target,
         choices,
-        _text(record, "domain", domain),
-        _user(record),
+        text_field(record, "domain", domain),
+        user_in(record),
         question=question,
         texts=full,
     )
 
 
 def _pair(record: Any, domain: str) -> Pair:
-    prompt, chosen, rejected = (_text(record, key) for key in ("prompt", "chosen", "rejected"))
+    prompt, chosen, rejected = (text_field(record, key) for key in ("prompt", "chosen", "rejected"))
     return _compared(record, domain, prompt, chosen, rejected)
 
 
 def _dialogue(record: Any, domain: str) -> Pair:
-    chosen, rejected = (_text(record, key) for key in ("chosen", "rejected"))
+    chosen, rejected = (text_field(record, key) for key in ("chosen", "rejected"))
     for key, side in (("chosen", chosen), ("rejected", rejected)):
         if _ASSISTANT not in side:
             raise InputError(
@@ -304,10 +311,11 @@ def _compared(record: Any, domain: str, prompt: str, chosen: str, rejected: str)
             raise InputError(f"the answer of `{key}` must not be empty; found {answer!r}")
     if chosen.strip() == rejected.strip():
         raise InputError("`chosen` and `rejected` must differ; found the same answer twice")
-    return Pair(prompt, chosen, rejected, _text(record, "domain", domain), _user(record))
+    return Pair(prompt, chosen, rejected, text_field(record, "domain", domain), user_in(record))
 
 
-def _records(file: Path, read: Callable[[Any], _Item]) -> list[_Item]:
+def records_in(file: Path, read: Callable[[Any], _Item]) -> list[_Item]:
+    """What ``read`` makes of every record of a file; an error names the place of the first one."""
     text, labels = _content(file), _labels(file)
     listed = text.lstrip().startswith("[")
     kind, items, refused = "record" if listed else "line", list[_Item](), list[str]()
@@ -366,7 +374,8 @@ def _listed(text: str, file: Path) -> list[Any]:
         raise InputError(f"`data` must be JSON; found {file} with {error}") from None
 
 
-def _text(record: Any, key: str, default: str | None = None) -> str:
+def text_field(record: Any, key: str, default: str | None = None) -> str:
+    """The text under a key of a record, or the default without it; an error says what is there."""
     if not isinstance(record, dict):
         raise InputError(f"a record must be an object with `{key}`; found {type(record).__name__}")
     value = record.get(key, default)
@@ -378,7 +387,8 @@ def _text(record: Any, key: str, default: str | None = None) -> str:
     return value
 
 
-def _user(record: dict[str, Any]) -> str:
+def user_in(record: dict[str, Any]) -> str:
+    """Who a record is from, under ``user`` or ``worker``; empty where it does not say."""
     named = [record[key] for key in ("user", "worker") if record.get(key) is not None]
     if not named:
         return ""

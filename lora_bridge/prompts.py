@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from linsys.validate import InputError, check_instance, check_integer
-from lora_bridge.data import Example, Pair, _files, _item, _records, _text, _user
+from lora_bridge.data import Example, Pair, files_of, item_of, records_in, text_field, user_in
 from lora_bridge.docstrings import docstrings
 
 __all__ = ["built_in_prompts", "prompt_texts", "read_prompts"]
@@ -44,17 +44,17 @@ def read_prompts(
     check_instance("marker", marker, str, "a text")
 
     def read(record: Any, named: str) -> Example:
-        own = _text(record, "domain", named) if isinstance(record, dict) else named
+        own = text_field(record, "domain", named) if isinstance(record, dict) else named
         if isinstance(record, dict) and ("prompt" in record or "chosen" in record):
-            return Example(_before_answer(record, marker), "", domain=own, user=_user(record))
-        item = _item(record, own)
+            return Example(_before_answer(record, marker), "", domain=own, user=user_in(record))
+        item = item_of(record, own)
         assert not isinstance(item, Pair)
         return Example(item.prompt, "", domain=item.domain, user=item.user)
 
     return [
         prompt
-        for file, own in _files(path)
-        for prompt in _records(file, partial(read, named=domain or own))
+        for file, own in files_of(path)
+        for prompt in records_in(file, partial(read, named=domain or own))
     ]
 
 
@@ -100,10 +100,10 @@ def built_in_prompts(
 
 def _before_answer(record: dict[str, Any], marker: str) -> str:
     if "prompt" not in record:
-        before, separator, _ = _text(record, "chosen").rpartition(MARKER)
+        before, separator, _ = text_field(record, "chosen").rpartition(MARKER)
         prompt = before + separator
     else:
-        prompt = _text(record, "prompt")
+        prompt = text_field(record, "prompt")
     if not prompt.strip() or not prompt.rstrip().endswith(marker.rstrip()):
         raise InputError(
             f"a prompt must end with the response marker {marker!r}; found {prompt[-40:]!r}"
