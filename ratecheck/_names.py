@@ -26,7 +26,7 @@ def check_name(what: str, name: str, names: Sequence[str]) -> str:
     listed = f"one of {', '.join(names)}" if names else "a known name"
     if len(names) > _LISTED:
         listed = f"one of {len(names)} known names, such as {', '.join(near)}"
-    close = difflib.get_close_matches(name, near, n=1, cutoff=0.4)
+    close = difflib.get_close_matches(name, near, n=1, cutoff=0.6)
     hint = f" (did you mean {close[0]}?)" if close else ""
     raise InputError(f"{what} must be {listed}; found {name!r}{hint}")
 

@@ -588,7 +588,11 @@ def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
 
 def _warn(text: str) -> None:
     """Say what is wrong, in one line, beside the answer."""
-    print(f"ratecheck: {text}", file=sys.stderr, flush=True)
+    from ratecheck._report.terminal import width_of, wrapped
+
+    line = f"ratecheck: {text}"
+    width = width_of(sys.stderr)
+    print("\n".join(wrapped(line, width) if width else [line]), file=sys.stderr, flush=True)
 
 
 def _collected(faults: list[str]) -> Callable[[str], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 
 from ratecheck._discover.catalogue import find_claims
@@ -32,6 +33,8 @@ def _lines(one: Constant) -> list[str]:
     """The constant in words: what the search needs, then the instance that needs it."""
     if one.factor is None:
         lines = [f"{one.id}: nothing is known of its constant"]
+    elif one.factor in (0, math.inf):
+        lines = [f"{one.id}: no multiple of the bound is true"]
     else:
         sides = f"measured {one.relation} {one.factor:.6g} * bound"
         lines = [f"{one.id}: {sides} on every instance tried"]

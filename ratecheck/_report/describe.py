@@ -64,7 +64,7 @@ def show_description(experiment: Experiment[Any]) -> None:
             f"{described['id']}: {described['title']} ({described['source']})",
             f"File: {described['file']}",
             "",
-            described["about"],
+            *_paragraphs(described["about"]),
             "",
         ],
     )
@@ -80,6 +80,16 @@ def show_description(experiment: Experiment[Any]) -> None:
     for name, cells in rows.items():
         table.add_row(name, *cells, escape(described["meanings"].get(name, "")))
     screen.print(table)
+
+
+def _paragraphs(text: str) -> list[str]:
+    """A docstring as lines: one for each paragraph of words, and those of lists as they are."""
+    lines: list[str] = []
+    for part in text.split("\n\n"):
+        own = part.splitlines()
+        words = not any(line.startswith((" ", "-", "*")) for line in own)
+        lines += ["", *([" ".join(own)] if words else own)]
+    return lines[1:]
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich import progress
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Columns of a table that goes to a file or a pipe, where there is no terminal to ask.
 _PIPE_WIDTH = 160
+#: What a line with a command has in it.
+_COMMAND = "ratecheck "
 #: Columns that stay on one line where the terminal is narrow.
 _UNBROKEN = {"measured", "interval", "ours", "peer's"}
 
@@ -32,9 +36,39 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say(screen: Console, lines: Sequence[str]) -> None:
-    """Print lines as they are: no markup, no folding."""
+    """Print lines without markup; on a terminal, long ones are folded between words.
+
+    Commands stay whole, so that they can be copied, and so do all lines that go to a file or pipe.
+    """
     for line in lines:
-        screen.print(line, markup=False, highlight=False, soft_wrap=True)
+        folded = [line]
+        if screen.is_terminal and _COMMAND not in line:
+            folded = wrapped(line, screen.width)
+        for part in folded:
+            screen.print(part, markup=False, highlight=False, soft_wrap=True)
+
+
+def width_of(stream: TextIO) -> int | None:
+    """How many columns a stream has that goes to a terminal."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else None
+    except (OSError, ValueError):
+        return None
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line folded between words, what follows the first part a little further to the right.
+
+    One with a word that is longer than that, such as a path, stays whole.
+    """
+    if any(len(word) > width for word in line.split(" ")):
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    below = indent + ("  " if indent else "")
+    parts = textwrap.wrap(
+        line, width, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
+    )
+    return parts or [line]
 
 
 def tabulate(

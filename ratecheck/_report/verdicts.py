@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ratecheck._claims.claim import RELATIONS, Claim, RateClaim
+from ratecheck._claims.claim import RELATIONS, Claim, RateClaim, StatisticalClaim
 from ratecheck._claims.families import by_outcome
 from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from ratecheck._claims.space import Space
@@ -119,7 +119,10 @@ def description(item: Item, records: Records) -> dict[str, Any]:
     return {
         **listing(item, records),
         "latex": entry.latex,
-        "assumptions": assumptions(entry.space) if isinstance(entry, Claim) else [],
+        "assumptions": (
+            assumptions(entry.space) if isinstance(entry, Claim | StatisticalClaim) else []
+        ),
+        "sampling": _sampling(entry) if isinstance(entry, StatisticalClaim) else [],
         "expected": entry.expect,
         "note": entry.note,
         "reading": entry.reading,
@@ -136,7 +139,7 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
     """Print all about one claim, and the claim that replaces it."""
     entry, last = item.entry, latest(item, records)
     lines = [f"{entry.id} ({entry.source}; {entry.kind})", f"File: {_file(item)}"]
-    lines += ["", *_paragraph(entry.text)]
+    lines += ["", " ".join(entry.text.split())]
     if entry.printed_as != "statement":
         lines.append(f"Printed as: {entry.printed_as}")
     if entry.reading:
@@ -145,12 +148,15 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
         lines.append(f"Its proof uses: {', '.join(entry.uses)}")
     if entry.latex:
         lines += ["", f"LaTeX: {entry.latex}"]
-    if isinstance(entry, Claim):
+    if isinstance(entry, Claim | StatisticalClaim):
         lines += ["", "Instances:", *(f"  {line}" for line in assumptions(entry.space))]
+    if isinstance(entry, StatisticalClaim):
+        lines += ["", "Samples:", *(f"  {line}" for line in _sampling(entry))]
     unknown = ["No verdict of the current code is stored.", *_reasons(item)]
     lines += ["", *(_explained(last, records, best=True) if last else unknown)]
     if correction is not None:
-        lines += ["", f"Corrected: {correction.id}", *_paragraph(correction.entry.text)]
+        text = " ".join(correction.entry.text.split())
+        lines += ["", f"Corrected: {correction.id}", text]
         lines += _paragraph(correction.entry.derivation)
     say(console(), lines)
 
@@ -177,6 +183,23 @@ def assumptions(space: Space) -> list[str]:
     lines += [f"by construction: {name}" for name in space.assumes]
     lines += [f"given: {name}" for name in space.given]
     return lines
+
+
+def _sampling(claim: StatisticalClaim) -> list[str]:
+    """What is sampled and how that decides, line by line."""
+    low, high = claim.between
+    excess, none = {
+        "<=": ("above 0", f"at most {claim.within:g}"),
+        ">=": ("below 0", f"at least {-claim.within:g}"),
+        "==": ("not 0", f"between {-claim.within:g} and {claim.within:g}"),
+    }[claim.relation]
+    return [
+        f"of measured - bound, each between {low:g} and {high:g}",
+        f"violated: their mean is {excess} on some instance",
+        f"holds: their mean is {none} on every instance tried",
+        f"either of these is wrong with probability at most {claim.alpha:g}",
+        f"not decided: {claim.most:,} samples of an instance say neither",
+    ]
 
 
 def _about(function: Any) -> str:
@@ -251,7 +274,7 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
         if told := proof(result.item):
             lines.append(f"  {told}: ratecheck certify {entry.id}")
     if verdict.verdict == "violated":
-        lines += [f"  {line}" for line in _paragraph(entry.text)]
+        lines.append(f"  {' '.join(entry.text.split())}")
     lines += _sides(verdict, best=best)
     lines += [f"  {line}" for line in _reasons(result.item)]
     if verdict.counterexample is not None:

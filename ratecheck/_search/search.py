@@ -22,6 +22,7 @@ from ratecheck._claims.certificates import (
     CANDIDATE,
     DIGITS,
     SAME,
+    Certificate,
     EvaluatedSides,
     Watch,
     certify,
@@ -139,6 +140,7 @@ class Search:
         sampled: how many were tried, with those that ``given`` rules out.
         passed: how many passed each predicate of ``given``.
         violation: a candidate that high precision confirmed.
+        certificate: both of its sides in high precision.
         rejected: how many candidates high precision did not confirm.
         looseness: the smallest bound / trivial.
         bounded: whether the bound was finite on some instance.
@@ -149,13 +151,19 @@ class Search:
     """
 
     def __init__(
-        self, claim: Claim, seed: int, watch: Watch | None = None, families: Families | None = None
+        self,
+        claim: Claim,
+        seed: int,
+        watch: Watch | None = None,
+        families: Families | None = None,
+        violated: Callable[[Search], None] = lambda search: None,
     ) -> None:
-        self.claim, self.seed, self._tell = claim, seed, watch
+        self.claim, self.seed, self._tell, self._violated = claim, seed, watch, violated
         self._families = families or {}
         self.families: dict[str, dict[str, int]] = {}
         self.rejected = 0
         self.violation: ScoredInstance | None = None
+        self.certificate: Certificate | None = None
         self.looseness = np.inf
         self.bounded = False
         self.current: tuple[Fields, int | None] | None = None
@@ -382,7 +390,8 @@ class Search:
             except Fault as fault:
                 raise Fault(f"float64 exceeds the bound, but {fault.reason}") from fault
             if sides.violated:
-                self.violation = instance
+                self.violation, self.certificate = instance, sides
+                self._violated(self)
                 return
             self.rejected += 1
             if instance.call is not None and not any(

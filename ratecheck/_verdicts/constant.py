@@ -21,6 +21,8 @@ from ratecheck._verdicts.verdict import LIMITS, plain, tightest_instance
 #: So many searches, each for a violation of the constant that the one before needed; an excess of
 #: so much over it counts as none.
 _SEARCHES, _SETTLED = 12, 1e-6
+#: An instance that breaks this multiple of the bound breaks all, for a search of a simpler one.
+_ALL = 1e9
 #: What a simpler instance may lose of the constant.
 _GIVEN_UP = 0.01
 
@@ -152,7 +154,7 @@ class _Needed:
             return Constant(claim.id, claim.relation, None, **told)  # type: ignore[arg-type]
         fields = self.fields
         if simple and self.certified:
-            below = quotient * (1 - _GIVEN_UP) if quotient < math.inf else 1.0
+            below = quotient * (1 - _GIVEN_UP) if quotient < math.inf else _ALL
             if quotient > 0:
                 fields = shrink(eased(claim, below), fields)
         sure, sides = None, ("", "")

@@ -94,7 +94,15 @@ def _judge_in_worker(
         with limit_module.killed_after(limit, trace.compiling):  # a user's file may do anything
             entry = find(origin, name).entry
         with limit_module.killed_after(limit + _GRACE, trace.compiling):
-            return judge(entry, effort, seed, limit=limit, watch=trace.watch, families=known)
+            return judge(
+                entry,
+                effort,
+                seed,
+                limit=limit,
+                watch=trace.watch,
+                families=known,
+                violated=lambda verdict: trace.violated(verdict.to_dict()),
+            )
 
 
 def _verdict_of_worker(future: Future[Verdict], item: Item, limit: float, note: Path) -> Verdict:
@@ -117,6 +125,8 @@ def _verdict_of_worker(future: Future[Verdict], item: Item, limit: float, note: 
         reason = "its process ended"
     except (Exception, SystemExit) as error:  # the worker was to exit, not this process
         reason = f"{type(error).__name__}: {error}"
+    if violation := trace_module.violation(note):
+        return Verdict.from_dict(violation)
     instance = trace_module.last(note)
     corrected = item.entry.corrected
     return Verdict(

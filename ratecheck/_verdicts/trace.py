@@ -9,15 +9,17 @@ begun.
 from __future__ import annotations
 
 import contextlib
+import json
 import mmap
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ratecheck._claims.space import Fields
+from ratecheck._store.files import write_whole
 
 #: Bytes of a trace: one for compilation, the size of the note (up to _COUNT), how many evaluations
 #: were begun (up to _HEADER), and the note itself. Larger instances are not noted.
@@ -28,8 +30,8 @@ _COUNT, _HEADER = 8, 16
 class Trace:
     """Notes in a file of _SIZE bytes."""
 
-    def __init__(self, memory: mmap.mmap) -> None:
-        self._memory, self._begun = memory, 0
+    def __init__(self, path: Path, memory: mmap.mmap) -> None:
+        self._path, self._memory, self._begun = path, memory, 0
 
     def watch(self, fields: Fields, index: int | None) -> None:
         """Note an instance, see :data:`ratecheck._claims.certificates.Watch`."""
@@ -45,6 +47,11 @@ class Trace:
         """Note whether this process compiles."""
         self._memory[0] = now
 
+    def violated(self, verdict: Mapping[str, Any]) -> None:
+        """Note the verdict of a violation, plain JSON values, in a file beside the trace."""
+        with contextlib.suppress(OSError):  # which costs what a killed process had found
+            write_whole(_violation(self._path), json.dumps(verdict).encode())
+
 
 @contextlib.contextmanager
 def tracing(path: Path) -> Iterator[Trace]:
@@ -52,8 +59,22 @@ def tracing(path: Path) -> Iterator[Trace]:
     with path.open("w+b") as stream:
         stream.truncate(_SIZE)
         with mmap.mmap(stream.fileno(), _SIZE) as memory:
-            yield Trace(memory)
+            yield Trace(path, memory)
     path.unlink()
+    _violation(path).unlink(missing_ok=True)
+
+
+def violation(path: Path) -> dict[str, Any] | None:
+    """The verdict of the violation that was found, if any."""
+    try:
+        found: dict[str, Any] = json.loads(_violation(path).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def _violation(path: Path) -> Path:
+    return path.with_name(f"{path.name}.violation")
 
 
 def last(path: Path) -> dict[str, Any] | None:

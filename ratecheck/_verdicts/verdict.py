@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import chain
 from typing import Any
@@ -144,6 +144,7 @@ def judge(
     watch: Watch | None = None,
     enough: float = math.inf,
     families: Families | None = None,
+    violated: Callable[[Verdict], None] | None = None,
 ) -> Verdict:
     """Search, shrink and re-check in high precision what was found, and say what came out.
 
@@ -152,14 +153,17 @@ def judge(
         effort: "quick", "normal" or "hunt".
         seed: of everything random; equal seeds give equal verdicts.
         limit: seconds of CPU time (or of waiting) after which the search ends; by default those of
-            the effort. The answer is then "not decided", with what was done, or "error" where a
-            single call of the measure took most of it. Compilation does not count.
+            the effort. The answer is then "violated" where a violation was confirmed that was
+            to be made simple, else "not decided", with what was done, or "error" where a single
+            call of the measure took most of it. Compilation does not count.
         watch: called before every call of a measure with the arrays (B, *shape) by field and the
             number of the instance (None if all B at once), for a caller that may have to kill the
             process and wants to say what was under evaluation.
         enough: the tightness at which a search ends, for a caller who knows how tight the bound is.
         families: by the id of a claim that this one uses, the counterexamples of its ``family``;
             they are tried first, as far as they are instances of this claim's space.
+        violated: told the verdict of a violation as it was found, before a simpler one is looked
+            for, which may take long.
 
     >>> from ratecheck import claim, interval
     >>> @claim(
@@ -175,7 +179,12 @@ def judge(
     if effort not in EFFORTS:
         raise InputError(f"`effort` must be one of {', '.join(EFFORTS)}; found {effort!r}")
     start = time.perf_counter()
-    search = Search(entry, seed, watch, families) if isinstance(entry, Claim) else None
+
+    def tell(search: Search) -> None:
+        if violated is not None:
+            violated(_as_found(search, "its process ended"))
+
+    search = Search(entry, seed, watch, families, tell) if isinstance(entry, Claim) else None
     try:
         with time_limit(LIMITS[effort] if limit is None else limit):
             if isinstance(entry, NotChecked):
@@ -202,7 +211,8 @@ def judge(
 
 def evidence(entry: Entry, verdict: Verdict) -> str:
     """What decided; empty where nothing was."""
-    if verdict.verdict in ("error", "not checked") or verdict.details.get("unfinished"):
+    unfinished = verdict.details.get("unfinished") and verdict.verdict != "violated"
+    if unfinished or verdict.verdict in ("error", "not checked"):
         return ""
     if isinstance(entry, StatisticalClaim):
         return f"sampled, wrong with probability at most {entry.alpha:g}"
@@ -454,7 +464,7 @@ def _unfinished(entry: Entry, search: Search | None, late: str, limit: float) ->
     if search is None:
         return _error_verdict(entry, search, f"{late}; a larger limit allows more")
     if search.violation is not None:
-        return _error_verdict(entry, search, f"{late}, after {search.examined:,} instances")
+        return _as_found(search, late)
     done = f"no violation in {search.examined:,} instances; a larger limit allows more"
     if not search.examined or search.is_stuck(_MOST * limit):
         return _error_verdict(entry, search, f"{late} on this instance; {done}")
@@ -469,6 +479,20 @@ def _unfinished(entry: Entry, search: Search | None, late: str, limit: float) ->
     if best is not None and 0 < best.tightness <= CANDIDATE:
         verdict.ratio, verdict.best = best.tightness, plain(best.fields)
     verdict.details["unfinished"] = True
+    return verdict
+
+
+def _as_found(search: Search, late: str) -> Verdict:
+    """The verdict of a violation that something ended the simplification of."""
+    assert search.violation is not None
+    assert search.certificate is not None  # at two precisions, which agree
+    verdict = _with_sides(search.claim, "violated", search.certificate)
+    verdict.counterexample = verdict.best = plain(search.violation.fields)
+    verdict.instances = search.examined
+    verdict.corrected = search.claim.corrected
+    verdict.reason = f"{late} before the counterexample was made simple; a larger limit allows it"
+    verdict.details["unfinished"] = True
+    verdict.evidence = evidence(search.claim, verdict)
     return verdict
 
 

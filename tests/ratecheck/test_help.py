@@ -6,12 +6,13 @@ import os
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
-from ratecheck._commands import completion
+from ratecheck._commands import completion, listing
 from ratecheck._commands.app import app
 from ratecheck._discover import papers, registry
 
@@ -57,6 +58,48 @@ def test_ids_are_completed() -> None:
     assert completion.claims("firm/lem") == ["firm/lemma8"]
     assert set(papers.installed()) <= set(completion.claims(""))
     assert completion.papers_of("f") == ["firm", "fslora"]
+
+
+def test_ids_of_the_project_are_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    claims = tmp_path / "claims.py"
+    text = """
+import sys
+import ratecheck as rc
+print("a file may print", file=sys.stderr)
+PAPER = rc.Paper("mine", "My paper")
+@PAPER.upper("{name}", ref="Lemma 1", on={{"x": rc.interval()}})
+def lemma(x):
+    "x <= 1"
+    return x, 1
+"""
+    claims.write_text(text.format(name="first"))
+    decay = Path(__file__).parent / "extra" / "toy" / "rates" / "decay.py"
+    (tmp_path / "decay.py").write_text(decay.read_text().replace("toy/decay", "mine/decay"))
+    (tmp_path / "pyproject.toml").write_text('[tool.ratecheck]\nfiles = ["claims.py", "decay.py"]')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert completion.claims("mi") == ["mine", "mine.first"]
+    assert completion.experiments("mi") == ["mine/decay"]
+    assert completion.papers_of("mi") == ["mine"]
+    claims.write_text(text.format(name="another"))
+    assert completion.claims("mine.") == ["mine.another"]
+    claims.write_text("1 / 0")
+    assert completion.claims("mine.") == []
+    assert completion.experiments("mine") == ["mine/decay"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_single_claims_are_completed_once_they_were_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert completion.claims("affpcl.d1") == []
+    listing.called("Lemma D.1", print)
+    assert completion.claims("affpcl.d1f") == [
+        *("affpcl.d1f", "affpcl.d1f_sec12", "affpcl.d1f_sharper"),
+    ]
 
 
 def test_a_shell_asks_for_them_without_a_numerical_library() -> None:

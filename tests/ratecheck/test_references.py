@@ -154,6 +154,19 @@ def test_an_experiment_s_reference_that_names_several_or_none() -> None:
         rc.find_experiment("affpcl.d1f")
 
 
+def test_what_is_no_id_but_nearly_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "claims.py").touch()
+    for find in (lambda name: find_claims([name]), rc.find_experiment):
+        with pytest.raises(InputError, match=r"found 'claims' \(did you mean claims\.py\?\)"):
+            find("claims")
+    with pytest.raises(InputError, match=r"; of a file: FILE\.py::mine\.mass$"):
+        find_claims(["mine.mass"])
+    with pytest.raises(InputError) as raised:
+        find_claims(["quantum"])
+    assert "did you mean" not in str(raised.value)  # nothing is like it
+
+
 def test_a_user_s_figure_and_claim(
     toys: None, decay: rc.Experiment[Any], ratecheck: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -79,7 +79,9 @@ def test_a_bound_that_no_factor_saves() -> None:
     assert none.factor == np.inf
     assert none.reason == "on this instance no multiple of the bound would do"
     assert none.to_dict()["factor"] == "inf"
-    assert none.instance["y"] <= 0.5
+    assert none.instance["y"] <= 0.5  # also after it was made simple
+    assert none.sure is None
+    assert none.bound == "0.0"
     json.dumps(none.to_dict(), allow_nan=False)
 
 

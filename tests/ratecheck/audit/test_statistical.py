@@ -12,6 +12,7 @@ import pytest
 
 import ratecheck as rc
 from linsys import InputError
+from ratecheck._commands import audits
 from ratecheck._conformance.claims import check_claim
 from ratecheck._rates.betting import Bet
 from ratecheck._verdicts.replay import replay_file
@@ -215,3 +216,29 @@ def coin(p, rng):
     assert replay_file(file).ok
     file.write_text(instance % (path, "violated", 0.3))
     assert not replay_file(file).ok
+
+
+def test_what_is_sampled_and_how_it_decides_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "coin.py").write_text("""
+import ratecheck as rc
+PAPER = rc.Paper("mine", "my paper")
+@PAPER.statistical(
+    "coin", ref="Lemma 1", on={"p": rc.interval()}, between=(-1, 2), within=0.05, relation=">="
+)
+def coin(p, rng):
+    "The mean is at least p."
+    return rng.binomial(1, p, size=500) - p
+""")
+    path, out = str(tmp_path / "coin.py"), tmp_path / "out"
+    audits.list_or_describe([path], out, False, in_full=True, broken=print)
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[lines.index("Instances:") + 1] == "p: numbers from 0 to 1"
+    assert lines[lines.index("Samples:") :][1:6] == [
+        "of measured - bound, each between -1 and 2",
+        "violated: their mean is below 0 on some instance",
+        "holds: their mean is at least -0.05 on every instance tried",
+        "either of these is wrong with probability at most 1e-06",
+        "not decided: 100,000 samples of an instance say neither",
+    ]

@@ -1,0 +1,83 @@
+"""What fits into a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ratecheck._report.terminal import wrapped
+
+ROOT = Path(__file__).parents[2]
+LONG = "the square of the mean of some vectors is at most the mean of their squares, always"
+CLAIMS = f'''
+import ratecheck as rc
+PAPER = rc.Paper("mine", "My paper")
+@PAPER.upper("mean", ref="Lemma 1", on={{"x": rc.ball("n", "d")}})
+def mean(x):
+    """{LONG} and {LONG}."""
+    return (x**2).sum(axis=-1).mean(), (x.mean(axis=0) ** 2).sum()
+'''
+
+
+def test_long_lines_are_folded_between_words() -> None:
+    assert wrapped(f"  {LONG}", 40) == [
+        "  the square of the mean of some vectors",
+        "    is at most the mean of their",
+        "    squares, always",
+    ]
+    assert wrapped("short", 40) == ["short"]
+    assert wrapped("", 40) == [""]
+    assert wrapped(f"File: /{'x' * 50}", 40) == [f"File: /{'x' * 50}"]
+
+
+def lines_on_a_terminal(arguments: Sequence[object], folder: Path) -> list[str]:
+    """What the command shows on a terminal of 80 columns."""
+    pty, fcntl, termios = (pytest.importorskip(name) for name in ("pty", "fcntl", "termios"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ratecheck", *map(str, arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"},
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while part := os.read(ours, 1 << 16):
+            shown += part
+    except OSError:  # Linux says so that nobody has the other end any more
+        pass
+    process.wait()
+    os.close(ours)
+    return shown.decode().replace("\r", "").splitlines()
+
+
+@pytest.mark.slow
+def test_the_command_fits_into_80_columns(tmp_path: Path) -> None:
+    (tmp_path / "claims.py").write_text(CLAIMS)
+    for arguments in (["claims.py"], ["claims.py", "--show"], ["claims.py", "--list"]):
+        lines = lines_on_a_terminal(["audit", *arguments, "--threads", 1], tmp_path)
+        assert "the square of the" in " ".join(lines)
+        assert [line for line in lines if len(line) > 80] == []
+    lines = lines_on_a_terminal(["audit", "affpcl.d11"], tmp_path)
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 80
+    assert " ".join(lines).startswith("ratecheck: claim must be one of 228 known names, such as ")
+    piped = subprocess.run(
+        [sys.executable, "-m", "ratecheck", "audit", "claims.py", "--show"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"{LONG} and {LONG}." in piped.stdout.splitlines()
