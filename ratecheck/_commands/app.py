@@ -418,13 +418,11 @@ def report(
     show: Open = False,
 ) -> None:
     """Write a page of figures, exponents and verdicts from what is stored; computes nothing."""
-    from ratecheck._discover import project
     from ratecheck._report import page, stored
 
     page.check_libraries()
     path = file or out / REPORT
-    with project.beside(places or ()):
-        page.write(stored.stored(out, profile, seed, broken=_warn), path)
+    page.write(stored.stored(out, profile, seed, broken=_warn, of=places or ()), path)
     print(path)
     if show:
         import webbrowser

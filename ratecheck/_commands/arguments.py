@@ -56,11 +56,12 @@ PaperName = Annotated[
     ),
 ]
 Places = Annotated[
-    list[Path] | None,
+    list[str] | None,
     typer.Argument(
-        metavar="[FOLDER...]",
-        help="Files and folders of claims and experiments to show as well.",
-        show_default="those of the project",
+        metavar="[PAPER...]",
+        help="Short names of papers, or files and folders of your own, to show alone.",
+        show_default="all papers, and the project's",
+        autocompletion=completion.papers_of,
     ),
 ]
 Ids = Annotated[

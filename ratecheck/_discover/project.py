@@ -97,7 +97,7 @@ def files(broken: Broken) -> list[Path]:
     that name none.
     """
     listed: dict[Path, None] = {}
-    for place in [*_places(broken), *_beside]:
+    for place in _alone[-1] if _alone else _places(broken):
         try:
             named = files_of(place) if place.is_dir() else [place]
         except InputError as error:
@@ -108,8 +108,8 @@ def files(broken: Broken) -> list[Path]:
 
 
 @contextlib.contextmanager
-def beside(places: Sequence[Path]) -> Iterator[None]:
-    """Within the block, the project has these files and folders as well, as if its table had them.
+def alone(places: Sequence[Path]) -> Iterator[None]:
+    """Within the block, these files and folders are the project, whatever its table names.
 
     Raises:
         InputError: one that does not exist.
@@ -117,14 +117,14 @@ def beside(places: Sequence[Path]) -> Iterator[None]:
     for place in places:
         if not place.exists():
             raise InputError(f"file or folder must exist; found no {place}")
-    _beside[:] = places
+    _alone.append(places)
     try:
         yield
     finally:
-        _beside.clear()
+        _alone.pop()
 
 
-_beside: list[Path] = []
+_alone: list[Sequence[Path]] = []
 
 
 def _places(broken: Broken) -> list[Path]:

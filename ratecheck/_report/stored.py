@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from linsys import InputError
-from ratecheck._discover import registry
-from ratecheck._discover.catalogue import find_claims
+from ratecheck._discover import catalogue, papers, project, registry
 from ratecheck._discover.table import Broken
 from ratecheck._run.job import Job, Outcome
 from ratecheck._store import RESULTS
@@ -48,6 +47,7 @@ def stored(
     seed: int | None = None,
     done: Mapping[str, Outcome] | None = None,
     broken: Broken | None = None,
+    of: Sequence[str] = (),
 ) -> Stored:
     """What ``out`` holds of this profile.
 
@@ -57,28 +57,47 @@ def stored(
         seed: of the experiments; by default the profile's.
         done: outcomes that the caller already has, by id.
         broken: told of every module of a paper that cannot be imported, else an error.
+        of: short names of papers, files and folders, of which alone; by default of everything.
 
     Raises:
-        InputError: if it holds nothing.
+        InputError: if it holds nothing, or if there is no such paper, file or folder.
     """
+    if of:
+        with project.alone([Path(one) for one in of if one not in papers.installed()]):
+            return _stored(out, profile, seed, done or {}, broken, of)
+    return _stored(out, profile, seed, done or {}, broken, of)
+
+
+def _stored(
+    out: Path,
+    profile: str,
+    seed: int | None,
+    done: Mapping[str, Outcome],
+    broken: Broken | None,
+    of: Sequence[str],
+) -> Stored:
     words = ["--profile", profile, *([] if seed is None else ["--seed", str(seed)])]
     place = [] if out == RESULTS else ["--out", str(out)]
-    outcomes, absent = _outcomes(Store(out, writable=False), profile, seed, done or {}, broken)
-    records, unknown = _verdicts(Records(out, writable=False), broken)
+    job = Job(Store(out, writable=False), profile, seed, redraw=True)
+    outcomes, absent = _outcomes(job, done, broken, of)
+    records, unknown = _verdicts(Records(out, writable=False), broken, of)
     if not outcomes and not records:
+        command = ["audit", *of] if of else ["reproduce", *words]
         raise InputError(
             f"results folder must hold results or verdicts; found none in {out}: make them with "
-            f"`{shlex.join(['ratecheck', 'reproduce', *words, *place])}`"
+            f"`{shlex.join(['ratecheck', *command, *place])}`"
         )
     gaps = []
     older = sum(not record["current"] for record in records)
     if absent:
         what = f"{_counted(len(absent), 'experiment')} not stored with the {profile} profile"
-        papers = dict.fromkeys(f"{name.partition('/')[0]}/*" for name in absent)
-        run = absent if len(absent) <= _LISTED else papers  # what is stored is not run again
+        all_of = dict.fromkeys(f"{name.partition('/')[0]}/*" for name in absent)
+        run = absent if len(absent) <= _LISTED else all_of  # what is stored is not run again
+        if of:
+            run = [f"{one}/*" if one in papers.installed() else one for one in of]
         command = ["ratecheck", "run", *run, *words, *place]
         gaps.append(Gap(f"{what}: {_listed(absent)}", shlex.join(command)))
-    judge = shlex.join(["ratecheck", "audit", *place])
+    judge = shlex.join(["ratecheck", "audit", *of, *place])
     if unknown:
         gaps.append(Gap(f"{_counted(len(unknown), 'claim')} not judged: {_listed(unknown)}", judge))
     if older:
@@ -87,16 +106,14 @@ def stored(
 
 
 def _outcomes(
-    store: Store,
-    profile: str,
-    seed: int | None,
-    done: Mapping[str, Outcome],
-    broken: Broken | None,
+    job: Job, done: Mapping[str, Outcome], broken: Broken | None, of: Sequence[str]
 ) -> tuple[list[Outcome], list[str]]:
     """The experiments whose table is complete, drawn, and the names of all others."""
-    job = Job(store, profile, seed, redraw=True)
+    others = papers.installed().keys() - (of or papers.installed())
     outcomes, absent = [], []
     for name in registry.names():
+        if name.partition("/")[0] in others:
+            continue
         try:
             registry.find_experiment(name)
         except InputError as error:
@@ -107,7 +124,7 @@ def _outcomes(
         experiment, config = job.prepare(name)
         if name in done:
             outcomes.append(done[name])
-        elif store.holds(experiment, config):
+        elif job.store.holds(experiment, config):
             outcomes.append(job.perform(name))
         else:
             absent.append(name)
@@ -115,12 +132,15 @@ def _outcomes(
 
 
 def _verdicts(
-    records: Records, broken: Callable[[str], None] | None
+    records: Records, broken: Broken | None, of: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """All verdicts in the order of the catalogue, then of users' files; which claims have none."""
     judged: list[tuple[dict[str, Any], bool]] = []
     unknown = []
-    for item in find_claims((), broken):
+    tell = broken or project.raise_fault
+    names = [name for name in catalogue.with_claims() if name in of]
+    chosen = [*catalogue.of_papers(names, tell), *catalogue.of_project(tell)] if of else None
+    for item in catalogue.catalogue(broken=tell) if chosen is None else chosen:
         current = records.latest(item)
         result = current or records.newest(item)
         if result is None:
@@ -128,7 +148,7 @@ def _verdicts(
         else:
             judged.append((result.to_record(), current is not None))
     told = []
-    for record, is_current in judged + records.latest_of_users_files():
+    for record, is_current in judged + ([] if of else records.latest_of_users_files()):
         replay = records.counterexamples / f"{record['id']}.json"
         has_one = record["counterexample"] is not None and replay.exists()
         command = shlex.join(["ratecheck", "audit", "--replay", str(replay)]) if has_one else ""

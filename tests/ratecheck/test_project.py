@@ -239,13 +239,13 @@ def test_results_have_the_revision_of_what_is_imported(write: Write) -> None:
     assert item.entry(0)[1] == 2
 
 
-def test_a_folder_is_known_for_a_while(write: Write) -> None:
+def test_a_folder_is_the_project_for_a_while(write: Write) -> None:
     root = write({"other/claims/a.py": a_claim("mass"), "work/b.py": a_claim("half")})
-    with project.beside([root / "other"]):
-        assert read_own() == (["mine.half", "mine.lemma", "mine.mass"], [])
+    with project.alone([root / "other"]):
+        assert read_own() == (["mine.mass"], [])
     assert read_own() == (["mine.half", "mine.lemma"], [])
     with pytest.raises(InputError, match="file or folder must exist; found no nowhere"):
-        project.beside([Path("nowhere")]).__enter__()
+        project.alone([Path("nowhere")]).__enter__()
 
 
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -301,7 +301,19 @@ def test_commands_know_the_project(write: Write) -> None:
     outside.mkdir()
     page = command(outside, "report", str(root / "work"), "--out", str(here / "results"))
     assert page.returncode == 0, page.stderr
-    assert "mine/decay" in (here / "results" / "report.html").read_text()
+    text = (here / "results" / "report.html").read_text()
+    assert text.count("No probability exceeds the bound.") == 1
+    # of this folder alone
+    assert "mine/decay" in text
+    assert "affpcl" not in text
+    page = command(outside, "report", "firm", "--out", str(here / "results"))
+    assert page.returncode == 2
+    assert "make them with `ratecheck audit firm --out" in page.stderr
+    page = command(outside, "report", "nowhere")
+    assert (page.returncode, page.stderr) == (
+        2,
+        "ratecheck: file or folder must exist; found no nowhere\n",
+    )
 
 
 @pytest.mark.parametrize(
