@@ -1,8 +1,8 @@
-"""Experiments at configurations that are not those of a suite, run in this process."""
+"""Experiments at small configurations: tables in this process, and results that contradict them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +13,49 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._run.runner import joined
+
+#: Other results in the place of a table's.
+Change = Callable[[rc.Table], rc.Table]
+
+
+def swapped(column: str, first: str, second: str) -> Change:
+    """Two values of a column have changed places: what one arm did is called the other's."""
+
+    def change(table: rc.Table) -> rc.Table:
+        names = table[column].copy()
+        names[table[column] == first] = second
+        names[table[column] == second] = first
+        return rc.Table({**table, column: names})
+
+    return change
+
+
+def times(factor: float, column: str, **where: Any) -> Change:
+    """A column so many times as large where others have these values."""
+
+    def change(table: rc.Table) -> rc.Table:
+        values = table[column] * np.where(rows(table, **where), factor, 1.0)
+        return rc.Table({**table, column: values})
+
+    return change
+
+
+def ahead(by: float, column: str, **where: Any) -> Change:
+    """Noise of one in a thousand around 1/2, and so much more where others have these values."""
+
+    def change(table: rc.Table) -> rc.Table:
+        chosen = rows(table, **where)
+        assert 0 < chosen.sum() < len(chosen)
+        noise = 0.001 * np.random.default_rng(0).normal(size=len(chosen))
+        return rc.Table({**table, column: 0.5 + noise + by * chosen})
+
+    return change
+
+
+def rows(table: rc.Table, **where: Any) -> Any:
+    """Where all of these columns have these values, (rows,) of bool."""
+    equal = [np.ones(table.rows, bool), *(table[key] == value for key, value in where.items())]
+    return np.all(equal, axis=0)
 
 
 def table_of(module: ModuleType, config: Any) -> rc.Table:

@@ -68,10 +68,10 @@ def test_the_recipe_is_tested_by_the_suite(tmp_path: Path) -> None:
     (tmp_path / "average.py").write_text(experiment)
     (tmp_path / "test_average.py").write_text(suite)
     done = run_pytest(tmp_path)
-    assert "3 passed" in done.stdout, done.stdout
+    assert "4 passed" in done.stdout, done.stdout
     (tmp_path / "test_average.py").write_text(suite.replace("-0.5", "-1.0"))
     done = run_pytest(tmp_path)
-    assert "1 failed, 2 passed" in done.stdout, done.stdout
+    assert "1 failed, 3 passed" in done.stdout, done.stdout
     assert "with STATED = -1.0 no check named 'slope, normal' fails" in done.stdout
 
 

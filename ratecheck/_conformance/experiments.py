@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -26,7 +26,8 @@ class ExperimentSuite:
     - A small experiment runs: it is stored, read, analysed and drawn; no two checks have one name.
     - A block's numbers depend on the configuration and on the block alone, whatever was computed
       before it and with however many threads; and they depend on the seed.
-    - A prediction that is replaced by a wrong one is refused, by the check that is named for it.
+    - Every experiment says something that can fail: a prediction that is replaced by a wrong one is
+      refused, or results that contradict it are, by the check that is named for it.
 
     Attributes:
         small: a configuration of every experiment, by its module.
@@ -34,6 +35,10 @@ class ExperimentSuite:
             the wrong value, the beginning of the name of the check that fails then; and, where the
             prediction is in a module that several experiments share, whose checks they are. It is
             replaced after ``compute``, so that ``analyse`` must use it.
+        contradicted: results for which a statement is false, such as those in which two methods
+            have changed places: the module, a function that makes such a table of the computed
+            one, and a part of the name of the check that fails then.
+        unperturbed: experiments that are in neither of the two, by their module, and why.
         exact: experiments in which nothing is random, so that the seed changes nothing.
         loose: experiments whose checks may come out either way at so small a size.
         slow: experiments that take long all the same: their tests carry the marker ``slow``.
@@ -43,11 +48,14 @@ class ExperimentSuite:
         class TestRates(rc.ExperimentSuite):
             small = {rate_n: rate_n.RateNConfig(instances=1), rate_t: rate_t.RateTConfig(times=...)}
             wrong = [(rate_n, "PREDICTED", -1.5, "AffPCL: exponent of n")]
+            contradicted = [(rate_t, lambda t: rc.Table({**t, "mse": 1 / t["mse"]}), "exponent")]
             exact = {rate_t}
     """
 
     small: ClassVar[Mapping[ModuleType, Any]]
     wrong: ClassVar[Sequence[tuple[Any, ...]]] = ()
+    contradicted: ClassVar[Sequence[tuple[ModuleType, Callable[[Table], Table], str]]] = ()
+    unperturbed: ClassVar[Mapping[ModuleType, str]] = {}
     exact: ClassVar[Collection[ModuleType]] = ()
     loose: ClassVar[Collection[ModuleType]] = ()
     slow: ClassVar[Collection[ModuleType]] = ()
@@ -56,8 +64,11 @@ class ExperimentSuite:
 
     def __init_subclass__(cls) -> None:
         cls._stored, cls._failed = {}, {}
-        if not cls.wrong:  # pytest would skip a test without cases
+        # pytest would skip a test without cases
+        if not cls.wrong:
             cls.test_a_wrong_prediction_is_refused = None  # type: ignore[assignment, method-assign]
+        if not cls.contradicted:
+            cls.test_contradicting_results_are_refused = None  # type: ignore[assignment, method-assign]
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Run a test for every experiment, or for every wrong prediction."""
@@ -65,8 +76,11 @@ class ExperimentSuite:
             cases = [self._case(module, module) for module in self.small]
             metafunc.parametrize("experiment_module", cases)
         if "wrong_prediction" in metafunc.fixturenames:
-            cases = [self._case(of[4] if of[4:] else of[0], of, of[1], of[3]) for of in self.wrong]
+            cases = [self._case(_whose(of), of, of[1], of[3]) for of in self.wrong]
             metafunc.parametrize("wrong_prediction", cases)
+        if "contradiction" in metafunc.fixturenames:
+            cases = [self._case(of[0], of, of[2]) for of in self.contradicted]
+            metafunc.parametrize("contradiction", cases)
 
     @classmethod
     def _case(cls, module: ModuleType, value: Any, *names: str) -> Any:
@@ -134,14 +148,21 @@ class ExperimentSuite:
         equal = [np.array_equal(np.broadcast_to(other[n], last.rows), last[n]) for n in other]
         assert all(equal) == (experiment_module in self.exact)
 
+    def test_what_is_said_can_fail(self, experiment_module: ModuleType) -> None:
+        name = experiment_module.EXPERIMENT.id
+        perturbed = {*map(_whose, self.wrong), *(of[0] for of in self.contradicted)}
+        reason = self.unperturbed.get(experiment_module, "")
+        assert (experiment_module in perturbed) != bool(reason.strip()), (
+            f"{name} must have a prediction in `wrong`, results in `contradicted`, or else the "
+            "reason for neither in `unperturbed`"
+        )
+
     def test_a_wrong_prediction_is_refused(
         self, wrong_prediction: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        holder, constant, value, name, *rest = wrong_prediction
-        module = rest[0] if rest else holder
-        if module not in self._failed:
-            self._failed[module] = self.failed(module)
-        before = [check for check in self._failed[module] if check.startswith(name)]
+        holder, constant, value, name, *_ = wrong_prediction
+        module = _whose(wrong_prediction)
+        before = [c for c in self._failing(module) if c.startswith(name)]
         assert not before, f"with the right {constant} these checks fail: {before}"
         assert hasattr(holder, constant), f"{constant!r} must be a name in {holder.__name__}"
         monkeypatch.setattr(holder, constant, value)
@@ -150,6 +171,22 @@ class ExperimentSuite:
             f"with {constant} = {value!r} no check named {name!r} fails; the table is not computed "
             f"again, so that `analyse` must use {constant}"
         )
+
+    def test_contradicting_results_are_refused(
+        self, contradiction: tuple[ModuleType, Callable[[Table], Table], str]
+    ) -> None:
+        module, change, name = contradiction
+        before = [c for c in self._failing(module) if name in c]
+        assert not before, f"with the results as they are these checks fail: {before}"
+        refused = any(name in check for check in self.failed(module, change(self.table(module))))
+        assert refused, f"with results that contradict it no check named {name!r} fails"
+
+    @classmethod
+    def _failing(cls, module: ModuleType) -> set[str]:
+        """The checks that fail with predictions and results as they are."""
+        if module not in cls._failed:
+            cls._failed[module] = cls.failed(module)
+        return cls._failed[module]
 
     @classmethod
     def _computed(cls, module: ModuleType) -> tuple[Table, tuple[Table, Table]]:
@@ -166,3 +203,9 @@ class ExperimentSuite:
             assert last is not None
             cls._stored[module] = table, (first, last)
         return cls._stored[module]
+
+
+def _whose(wrong: tuple[Any, ...]) -> ModuleType:
+    """The experiment whose prediction is replaced."""
+    module: ModuleType = wrong[4] if wrong[4:] else wrong[0]
+    return module

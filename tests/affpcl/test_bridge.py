@@ -15,7 +15,7 @@ from experiments.affpcl.bridge import affpcl
 from experiments.bridge._text import deal, probabilities, read
 from linsys import InputError
 from ratecheck._run.runner import joined
-from tests._small_runs import failed, on_model
+from tests._small_runs import failed, on_model, times
 
 pytest.importorskip("torch")
 from lora_bridge.bank import AdapterBank
@@ -32,6 +32,10 @@ class TestBridge(rc.ExperimentSuite):
     small = SMALL
     loose = tuple(SMALL)
     slow = frozenset(SMALL)
+    contradicted = (
+        (affpcl, times(3.0, "excess", method="AffPCL", level=0.0), "AffPCL / FedAvg (δ = 0)"),
+        (affpcl, times(3.0, "excess", method="FedAvg"), "FedAvg / Independent (δ = 0)"),
+    )
 
 
 _model = on_model(TestBridge)

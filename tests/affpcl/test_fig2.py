@@ -26,7 +26,7 @@ from experiments.affpcl.figures.fig2 import (
     draw,
 )
 from linsys import InputError
-from tests._small_runs import table_of
+from tests._small_runs import table_of, times
 
 SMALL = Fig2Config(deltas=(0.0, 1.0), rounds=10, replicates=2, agents=3)
 DIGITS: dict[str, Any] = {
@@ -46,6 +46,10 @@ class TestFigure(rc.ExperimentSuite):
     small = CONFIGURATIONS
     loose = frozenset({fig2})
     slow = frozenset({fig2})
+    contradicted = (
+        (fig2, times(10.0, "mse", method="AffPCL"), "AffPCL / Independent at delta = 0"),
+        (fig2, times(0.1, "mse", method="FedAvg", delta=1.0), "AffPCL / FedAvg at delta = 1"),
+    )
 
 
 def one(config: Fig2Config) -> Any:

@@ -24,10 +24,29 @@ TINY = Fig3Config(
 CONFIGURATIONS = {fig3: TINY}
 
 
+def posing(table: rc.Table, impostor: str, level: float) -> rc.Table:
+    """The table with AffPCL's errors at one level replaced by another method's."""
+    columns = {name: column.copy() for name, column in table.items()}
+    at_level = table["level"] == level
+    ours, theirs = (at_level & (table["method"] == name) for name in ("AffPCL", impostor))
+    for name in fig3.TARGETS:
+        columns[name][ours] = table[name][theirs]
+    return rc.Table(columns)
+
+
 class TestFigure(rc.ExperimentSuite):
     small = CONFIGURATIONS
     loose = frozenset({fig3})
     slow = frozenset({fig3})
+    # FedAvg is far from every agent at level 1; called AffPCL it must fail the ordering
+    contradicted = tuple(
+        (
+            fig3,
+            lambda table: posing(table, "FedAvg", 1.0),
+            f"error ratio AffPCL / Independent ({fig3.panel(target, 1.0)})",
+        )
+        for target in fig3.TARGETS
+    )
 
 
 @pytest.fixture
@@ -106,26 +125,6 @@ def test_analysis_has_every_curve_and_claim(table: rc.Table) -> None:
     assert len(analysis.checks) == len({c.name for c in analysis.checks}) == 8
     figure = fig3.draw(TINY, analysis)
     assert len(figure.axes) == 4
-
-
-def posing(table: rc.Table, impostor: str, level: float) -> rc.Table:
-    """The table with AffPCL's errors at one level replaced by another method's."""
-    columns = {name: column.copy() for name, column in table.items()}
-    at_level = table["level"] == level
-    ours, theirs = (at_level & (table["method"] == name) for name in ("AffPCL", impostor))
-    for name in fig3.TARGETS:
-        columns[name][ours] = table[name][theirs]
-    return rc.Table(columns)
-
-
-def test_a_false_claim_is_seen(table: rc.Table) -> None:
-    """At the level 1 FedAvg is far from every agent; called AffPCL it must fail the ordering."""
-    honest = failed(fig3.analyse(TINY, table))
-    spoilt = failed(fig3.analyse(TINY, posing(table, "FedAvg", 1.0)))
-    for target in fig3.TARGETS:
-        panel = fig3.panel(target, 1.0)
-        assert not any(panel in name for name in honest)
-        assert any(panel in name for name in spoilt)
 
 
 def test_a_lost_gain_is_seen(table: rc.Table) -> None:

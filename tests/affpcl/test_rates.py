@@ -86,6 +86,9 @@ WRONG: list[tuple[Any, ...]] = [
     (rate_agent, "RIDE", -2.0, "free ride: error against n"),
     (rate_central, "PREDICTED", -1.5, "COE (7) against n"),
     (rate_central, "PREDICTED", -1.1, "CDL (22-2) against t: MSE / ln t"),
+    (rate_density_ratio, "STATED", -1.5, "Bayes, n = 2, differing everywhere"),
+    (rate_density_ratio, "STATED", -1.5, "linear estimation: MSE / ln t"),
+    (rate_density_ratio, "PLATEAU", 0.5, "plateau against δ_env"),
     (
         rate_steps,
         "POWERS",

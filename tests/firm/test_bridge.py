@@ -33,7 +33,7 @@ from linsys import InputError
 from mgda.drift import disagreement
 from mgda.fedcmoo import FedCMOO
 from mgda.firm import FIRM
-from tests._small_runs import on_model
+from tests._small_runs import Change, on_model, rows, swapped
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "o_proj"),
@@ -64,10 +64,34 @@ SMALL: dict[ModuleType, Any] = {
 }
 
 
+def behind(arm: str) -> Change:
+    """The rewards of one arm rise by 0.02, those of others by 0.1, as ``analysed`` has it."""
+
+    def change(table: rc.Table) -> rc.Table:
+        lower = 8.0 * rows(table, arm=arm)
+        return rc.Table({**table, **{f"end_{j}": table[f"end_{j}"] - lower for j in (1, 2)}})
+
+    return change
+
+
+def growing(table: rc.Table) -> rc.Table:
+    """A drift in proportion to beta."""
+    return rc.Table({**table, "drift": table["beta"]})
+
+
 class TestBridge(rc.ExperimentSuite):
     small = SMALL
     loose = tuple(SMALL)
     slow = frozenset(SMALL)
+    contradicted = (
+        (firm_fig1, behind(firm_fig1.FIRM), "reward for aeiou: (FIRM − FedCMOO-A) / gain"),
+        (firm_fig2, behind("β = 0"), "reward for nrst: (β = 0 − β = 0.05) / gain (conf"),
+        (firm_fig3, swapped("arm", "p = 0.2", "p = 0.8"), "smallest increase of the mean weight"),
+        (firm_fig4, behind(firm_fig4.OTHERS), "reward for nrst: (different rewards"),
+        (firm_fig5, behind("Dirichlet(0.3)"), "reward for nrst: (Dirichlet(0.3)"),
+        (firm_fig6, behind("C = 3"), "reward for aeiou: (C = 3"),
+        (firm_drift, growing, "first policy, small β: as derived"),
+    )
 
     @classmethod
     def analysed(cls, module: ModuleType, table: rc.Table | None = None) -> rc.Analysis:

@@ -24,7 +24,7 @@ from linsys import InputError
 from linsys.bilevel import MetaTraining
 from lora_bridge.rivals import Steps
 from ratecheck._experiment.plots import figure_of
-from tests._small_runs import on_model
+from tests._small_runs import ahead, on_model, times
 from tests.oodpl._small import CURVES, DOMAINS, TINY
 
 SMALL: dict[ModuleType, Any] = {
@@ -40,11 +40,17 @@ class TestBridge(rc.ExperimentSuite):
     small = SMALL
     loose = tuple(SMALL)
     slow = frozenset(SMALL)
+    contradicted = (
+        (ood_beta, ahead(-0.1, "accuracy", beta=4.0), "same eta: A_PL, beta = 4 − beta = 1"),
+        (ood_domains, ahead(-0.1, "accuracy", method=OURS), f"A_PL, {OURS} − DPO"),
+        (ood_domains, ahead(-0.1, "wins", method=OURS), f"win rate, {OURS} − DPO"),
+    )
 
 
 @pytest.mark.slow
 class TestInnerSteps(rc.ExperimentSuite):
     small = INNER
+    contradicted = ((ood_inner, times(1.1, "same"), "last layer, first order"),)
 
 
 _model = on_model(TestBridge, TestInnerSteps)

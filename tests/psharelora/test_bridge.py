@@ -30,7 +30,7 @@ from lora_bridge.bank import AdapterBank
 from lora_bridge.oracles import Users
 from ratecheck._run.runner import run
 from ratecheck._store.store import Store
-from tests._small_runs import on_model
+from tests._small_runs import ahead, on_model, times
 
 TINY: dict[str, Any] = {
     "targets": ("q_proj", "down_proj"),
@@ -50,6 +50,11 @@ class TestBridge(rc.ExperimentSuite):
     small = SMALL
     loose = tuple(SMALL)
     slow = frozenset(SMALL)
+    contradicted = (
+        (sharelora, ahead(-0.1, "accuracy", method="SI"), "accuracy over users, SI − LoRA-local"),
+        (sharelora, times(3.0, "up", wishes="mixed"), "up factors, over unrelated ones"),
+        (sharelora, times(0.1, "up", wishes="unrelated"), "unrelated wishes − the same"),
+    )
 
 
 _model = on_model(TestBridge)

@@ -24,6 +24,7 @@ from linsys.preference import PreferenceSystem, distance, diversity
 from linsys.preference.estimators import fit_full, fit_global, fit_local, fit_shared
 from linsys.preference.instances import isotropic_features
 from linsys.preference.sharelora import METHODS
+from tests._small_runs import ahead, rows, times
 
 SIZES: dict[str, Any] = {
     "modules": 2, "d": 3, "k": 1, "r": 1, "samples": 64, "batch": 32, "trajectories": 30,
@@ -59,10 +60,40 @@ SMALL: dict[ModuleType, Any] = {
 }
 
 
+#: Which labelers a claim says are ahead, and by a part of its name the check that judges it.
+AHEAD: list[tuple[ModuleType, dict[str, Any], str]] = [
+    (fig1, {"method": "G", "case": 0.6}, "own 0.6: G − LoRA-global"),
+    (fig1, {"method": "WU", "case": 0.6}, "own 0.6: WU − LoRA-local"),
+    (fig1, {"method": "WU", "case": 0.6}, "own 0.6: WU − Share-Rep"),
+    (fig1, {"method": "LoRA-global", "case": 0.02}, "own 0.02: LoRA-global − WU"),
+    (fig2, {"method": "SI"}, "SI above LoRA-global"),
+    (fig2, {"method": "WU"}, "WU above the best other method"),
+    (fig2, {"method": "G", "labeler": 2}, "G − LoRA-global"),
+    (fig3, {"method": "SI", "structure": "left"}, "left factor common: up − down"),
+    (fig3, {"method": "down", "structure": "right"}, "right factor common: down above up"),
+    (fig3, {"method": "down", "structure": "right"}, "right factor common: down − up"),
+    (fig3, {"method": "SI", "structure": "left"}, "left − neither"),
+    (fig3, {"method": "down", "structure": "right"}, "neither − right"),
+]
+#: The same of gaps: what is larger, and the check.
+LARGER: list[tuple[dict[str, Any], str]] = [
+    ({"level": "ball, least", "coverage": "uniform"}, "uniform, ball, least"),
+    ({"level": "shaped, least", "coverage": "avoids"}, "avoids, shaped, least"),
+    ({"level": "greedy", "coverage": "expert"}, "expert, ball, least"),
+    ({"level": "ball, least", "coverage": "avoids"}, "avoids: gap, ball − shaped"),
+    ({"level": "ball, rooted", "coverage": "uniform"}, "rooted − squared"),
+]
+
+
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
     loose = frozenset(SMALL)
     slow = frozenset({reward_error, value_gap})
+    wrong = ((reward_error, "NEAR", (2.0, 3.0), "full: error / law"),)
+    contradicted = (
+        *((module, ahead(-0.05, "accuracy", **of), part) for module, of, part in AHEAD),
+        *((value_gap, ahead(-0.2, "gap", **of), part) for of, part in LARGER),
+    )
 
 
 computed, analysed, check = TestFigures.table, TestFigures.analysed, TestFigures.check
@@ -72,42 +103,11 @@ def with_column(table: rc.Table, name: str, values: np.ndarray[Any, Any]) -> rc.
     return rc.Table({**{key: table[key] for key in table}, name: values})
 
 
-def chosen(table: rc.Table, **equal: Any) -> np.ndarray[Any, Any]:
-    return np.all([table[key] == value for key, value in equal.items()], axis=0)
-
-
-def noisy(table: rc.Table, rows: np.ndarray[Any, Any], by: float) -> np.ndarray[Any, Any]:
-    """Noise of one in a thousand around 0.5, and ``by`` more in ``rows``."""
-    rng = np.random.default_rng(0)
-    return 0.5 + 0.001 * rng.normal(size=table.rows) + by * rows
-
-
-@pytest.mark.parametrize(
-    ("module", "rows", "parts"),
-    [
-        (fig1, {"method": "G", "case": 0.6}, ("own 0.6: G − LoRA-global",)),
-        (fig1, {"method": "WU", "case": 0.6}, ("own 0.6: WU − LoRA-local",)),
-        (fig1, {"method": "WU", "case": 0.6}, ("own 0.6: WU − Share-Rep",)),
-        (fig1, {"method": "LoRA-global", "case": 0.02}, ("own 0.02: LoRA-global − WU",)),
-        (fig2, {"method": "SI"}, ("SI above LoRA-global",)),
-        (fig2, {"method": "WU"}, ("WU above the best other method",)),
-        (fig2, {"method": "G", "labeler": 2}, ("G − LoRA-global",)),
-        (fig3, {"method": "SI", "structure": "left"}, ("left factor common: up − down",)),
-        (fig3, {"method": "down", "structure": "right"}, ("right factor common: down above up",)),
-        (fig3, {"method": "down", "structure": "right"}, ("right factor common: down − up",)),
-        (fig3, {"method": "SI", "structure": "left"}, ("left − neither",)),
-        (fig3, {"method": "down", "structure": "right"}, ("neither − right",)),
-    ],
-)
+@pytest.mark.parametrize(("module", "of", "part"), AHEAD)
 def test_a_claim_on_accuracy_is_judged_by_its_methods(
-    module: ModuleType, rows: dict[str, Any], parts: tuple[str, ...]
+    module: ModuleType, of: dict[str, Any], part: str
 ) -> None:
-    table = computed(module)
-    favoured = chosen(table, **rows)
-    assert favoured.any()
-    for by, ok in ((0.05, True), (-0.05, False)):
-        planted = with_column(table, "accuracy", noisy(table, favoured, by))
-        assert check(module, planted, *parts).ok is ok
+    assert check(module, ahead(0.05, "accuracy", **of)(computed(module)), part).ok is True
 
 
 def test_most_are_more_than_half() -> None:
@@ -327,8 +327,8 @@ def test_one_replicate_that_hides_a_crossing_decides_nothing() -> None:
         values = np.empty(table.rows)
         for tail in config.tails:
             law = laws(config.family(3, tail).system, 1)[name]
-            rows = chosen(table, tail=tail)
-            values[rows] = law.at(table["N_p"][rows], config.judged)
+            there = rows(table, tail=tail)
+            values[there] = law.at(table["N_p"][there], config.judged)
         outlier = (table["replicate"] == 1) & (name == "full")
         table = with_column(table, name, values * np.where(outlier, 1e3, 1.0))
     found = [c for c in analysed(reward_error, table).checks if "full overtakes" in c.name]
@@ -415,39 +415,24 @@ def test_printed_levels_are_a_sum_and_its_root() -> None:
     assert difference == pytest.approx(found.max() - found.min(), rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("level", "coverage", "parts"),
-    [
-        ("ball, least", "uniform", ("uniform, ball, least", "pessimistic − greedy")),
-        ("shaped, least", "avoids", ("avoids, shaped, least", "pessimistic − greedy")),
-        ("greedy", "expert", ("expert, ball, least", "greedy − pessimistic")),
-        ("ball, least", "avoids", ("avoids: gap, ball − shaped",)),
-        ("ball, rooted", "uniform", ("rooted − squared",)),
-    ],
-)
-def test_a_claim_on_gaps_is_judged_by_its_policies(
-    level: str, coverage: str, parts: tuple[str, ...]
-) -> None:
-    table = computed(value_gap)
-    rows = chosen(table, level=level, coverage=coverage)
-    for by, ok in ((0.2, True), (-0.2, False)):
-        planted = with_column(table, "gap", noisy(table, rows, by))
-        assert check(value_gap, planted, *parts).ok is ok
+@pytest.mark.parametrize(("of", "part"), LARGER)
+def test_a_claim_on_gaps_is_judged_by_its_policies(of: dict[str, Any], part: str) -> None:
+    assert check(value_gap, ahead(0.2, "gap", **of)(computed(value_gap)), part).ok is True
 
 
 def test_one_run_beyond_the_guarantee_is_seen() -> None:
     table = computed(value_gap)
     assert check(value_gap, table, "all runs").ok is True
     ratio = table["ratio"].copy()
-    ratio[np.flatnonzero(chosen(table, level="ball, least", share=1.0))[0]] = 1.01
+    ratio[np.flatnonzero(rows(table, level="ball, least", share=1.0))[0]] = 1.01
     assert check(value_gap, with_column(table, "ratio", ratio), "all runs").ok is False
 
 
 def test_the_constant_is_compared_between_coverages() -> None:
     table = computed(value_gap)
     for factor, ok in ((3.0, True), (1 / 3, False)):
-        rows = chosen(table, coverage="avoids", level="squared max_i b_i")
-        planted = with_column(table, "ratio", noisy(table, rows, 0.0) * np.where(rows, factor, 1))
+        of = {"coverage": "avoids", "level": "squared max_i b_i"}
+        planted = times(factor, "ratio", **of)(ahead(0.0, "ratio", **of)(table))
         assert check(value_gap, planted, "c that holds the truth, avoids").ok is ok
 
 

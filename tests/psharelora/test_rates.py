@@ -49,9 +49,18 @@ WRONG: list[tuple[Any, ...]] = [
 ]
 
 
+def flat(table: rc.Table) -> rc.Table:
+    """Distances that do not fall with the number of users."""
+    return rc.Table({**table, "squared": table["squared"] * table["N"]})
+
+
 class TestRates(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
+    contradicted = (
+        (rate_users, flat, "alike on both sides: as derived"),
+        (rate_users, flat, "random: as derived"),
+    )
     slow = frozenset({rate_nu, rate_rank, rate_samples, rate_users})
 
 

@@ -138,5 +138,43 @@ def test_a_check_that_fails_anyway_proves_nothing(
         )
 
 
-def test_without_wrong_predictions_there_is_no_test_of_them(module: ModuleType) -> None:
-    assert suite(module, wrong=()).test_a_wrong_prediction_is_refused is None
+def slower(table: rc.Table) -> rc.Table:
+    """Curves of the toy rate that do not fall."""
+    return rc.Table({**table, "mse": 1.0 + 0.0 * table["mse"]})
+
+
+def test_results_that_contradict_a_statement_are_refused(module: ModuleType) -> None:
+    sound = suite(module, wrong=(), contradicted=[(module, slower, DECAY)])
+    sound.test_what_is_said_can_fail(module)
+    sound.test_contradicting_results_are_refused(sound.contradicted[0])
+    assert sound.failed(module) == set()
+    for change, name in ((lambda table: table, DECAY), (slower, "another check")):
+        with pytest.raises(AssertionError, match=re.escape(f"no check named {name!r} fails")):
+            sound.test_contradicting_results_are_refused((module, change, name))
+    module.FACTOR = 3.0  # type: ignore[attr-defined]
+    fails = suite(module, contradicted=sound.contradicted)
+    with pytest.raises(AssertionError, match="with the results as they are these checks fail"):
+        fails.test_contradicting_results_are_refused(sound.contradicted[0])
+
+
+def test_an_experiment_that_cannot_fail_says_why(module: ModuleType) -> None:
+    suite(module).test_what_is_said_can_fail(module)
+    suite(module, wrong=(), unperturbed={module: "it says nothing"}).test_what_is_said_can_fail(
+        module
+    )
+    holder = ModuleType("toys.laws")
+    suite(module, wrong=[(holder, "LAW", 0.0, DECAY, module)]).test_what_is_said_can_fail(module)
+    refused: list[dict[str, Any]] = [
+        {"wrong": ()},
+        {"wrong": (), "unperturbed": {module: " "}},
+        {"unperturbed": {module: "it says nothing"}},  # but it has a wrong prediction
+    ]
+    for options in refused:
+        with pytest.raises(AssertionError, match="reason for neither in `unperturbed`"):
+            suite(module, **options).test_what_is_said_can_fail(module)
+
+
+def test_without_cases_there_is_no_test_of_them(module: ModuleType) -> None:
+    neither = suite(module, wrong=(), unperturbed={module: "it says nothing"})
+    assert neither.test_a_wrong_prediction_is_refused is None
+    assert neither.test_contradicting_results_are_refused is None

@@ -45,6 +45,8 @@ import numpy as np
 import ratecheck as rc
 from linsys import InputError
 
+#: The exponents of t at large t, and of delta_env in the plateau at small t.
+STATED, PLATEAU = -1.0, 2.0
 TOLERANCE = 0.01
 ROUNDING = 1e-9
 #: Slopes are fitted where t is above LATE/delta^2, plateaus where it is below 1/(EARLY delta^2).
@@ -211,9 +213,11 @@ def analyse(config: RateDensityRatioConfig, table: rc.Table) -> rc.Analysis:
         for name in (TWO, MANY):
             slope = rc.exact_slope(t[late], risk[panel, name][late])
             what = f"{name}, {panel[4:]}"
-            checks.append(rc.rate_check(what, -1.0, slope, tolerance=TOLERANCE))
+            checks.append(rc.rate_check(what, STATED, slope, tolerance=TOLERANCE))
     slope = rc.exact_slope(t[late], risk[SPREAD, LINEAR][late] / np.log(t[late]))
-    checks.append(rc.rate_check("linear estimation: MSE / ln t", -1.0, slope, tolerance=TOLERANCE))
+    checks.append(
+        rc.rate_check("linear estimation: MSE / ln t", STATED, slope, tolerance=TOLERANCE)
+    )
     flat = rc.exact_slope(t[early], risk[SPREAD, TWO][early])
     checks.append(rc.rate_check("plateau at small t", 0.0, flat, tolerance=TOLERANCE))
     checks.append(_plateau(config.delta))
@@ -255,9 +259,9 @@ def _plateau(delta: float) -> rc.Check:
     """The exponent of delta in the best plateau that is known, at t = 1: smaller is stronger."""
     levels = delta * np.array([0.1, 0.3, 1.0])
     slope = rc.exact_slope(levels, [rare_risk(2, 0.5 * v)[0] for v in levels.tolist()])
-    remark = "stronger than stated" if slope.hi < 2.0 - TOLERANCE else ""
+    remark = "stronger than stated" if slope.hi < PLATEAU - TOLERANCE else ""
     name = "plateau against δ_env at t = 1, rare states"
-    return rc.at_most(name, 2.0, slope, 2.0 + TOLERANCE, remark=remark)
+    return rc.at_most(name, PLATEAU, slope, PLATEAU + TOLERANCE, remark=remark)
 
 
 EXPERIMENT = rc.Experiment(
