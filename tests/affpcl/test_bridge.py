@@ -12,7 +12,7 @@ import pytest
 
 import ratecheck as rc
 from experiments.affpcl.bridge import affpcl
-from experiments.bridge._text import deal, probabilities, read
+from experiments.affpcl.bridge._text import deal, probabilities, read
 from linsys import InputError
 from ratecheck._run.runner import joined
 from tests._small_runs import failed, on_model, times

@@ -16,10 +16,10 @@ import ratecheck as rc
 pytest.importorskip("torch")
 
 
-from experiments.bridge import _devices, _questions
-from experiments.bridge._devices import ComparedConfig, DeviceConfig, DeviceSetup
-from experiments.bridge._questions import PROPERTIES, questions
-from experiments.bridge._readings import CLAIMED, claim, reach
+from experiments.bridge import devices, questions as generated
+from experiments.bridge.devices import ComparedConfig, DeviceConfig, DeviceSetup
+from experiments.bridge.questions import PROPERTIES, questions
+from experiments.bridge.readings import CLAIMED, claim, reach
 from experiments.fslora.bridge import fslora, fslora_budget, fslora_table
 from experiments.fslora.bridge.fslora import FSLoRAConfig
 from experiments.fslora.bridge.fslora_budget import BudgetConfig
@@ -118,7 +118,7 @@ def test_the_judge_is_the_mean_over_questions(model_folder: Path) -> None:
     whole = drawn.judge(state)
     [test] = drawn.tests["long"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_devices, "_AT_ONCE", 3)
+        patch.setattr(devices, "_AT_ONCE", 3)
         np.testing.assert_allclose(drawn.judge(state), whole, rtol=1e-5)
     from lora_bridge.losses import choice_error
 
@@ -278,17 +278,17 @@ def test_a_file_of_one_domain_is_dealt_by_answers(model_folder: Path, tmp_path: 
     drawn = DeviceSetup(config).draw("test", 0)
     assert list(drawn.tests) == ["facts"]
     assert len(drawn.tests["facts"][0]["answer"]) == 6
-    shares, tests = _questions.pools(file, config.devices * config.samples, config.tests, 1)
+    shares, tests = generated.pools(file, config.devices * config.samples, config.tests, 1)
     held = {example.prompt for example in tests["facts"]}
     assert len(held) == 6
     assert held.isdisjoint(example.prompt for example in shares)
-    key = _questions.dealt_by(shares)
+    key = generated.dealt_by(shares)
     assert set(by_key(shares, key)) == {"true", "false"}
     assert drawn.name.endswith("data: facts_train.json")
     # only "Is 17 even? .." followed by false is longer: a test is followed by both
     most = len("<Is 17 even? Answer format: true/false\nAnswer: false>") - 1
     seed = config.derive("draw", "test", 0)
-    shares, tests = _questions.pools(file, config.devices * config.samples, config.tests, seed)
+    shares, tests = generated.pools(file, config.devices * config.samples, config.tests, seed)
     asked = [e.prompt for e in shares if e.target == "false"] + [e.prompt for e in tests["facts"]]
     cut = sum(prompt[4].isdigit() for prompt in asked)
     said = DeviceSetup(replace(config, max_length=most)).draw("test", 0).name

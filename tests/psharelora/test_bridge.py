@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 import torch
 import transformers
 
-from experiments.bridge._questions import PROPERTIES
+from experiments.bridge.questions import PROPERTIES
 from experiments.psharelora.bridge import _personal, _users, sharelora
 from experiments.psharelora.bridge._personal import Headed, distances
 from experiments.psharelora.bridge._users import HEADS, UserSetup, pairs_of_users, score_of

@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 
 
 from experiments.affpcl.bridge import affpcl
-from experiments.bridge._models import ScaledConfig
+from experiments.bridge.models import ScaledConfig
 from experiments.firm.bridge import firm_fig1
 from experiments.fslora.bridge import fslora, fslora_table
 from experiments.oodpl.bridge import ood_beta

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import ScaledConfig
-from experiments.bridge._setup import SMALL, Setup, divided
-from experiments.bridge._text import Person, deal, probabilities, read
+from experiments.affpcl.bridge._text import Person, deal, probabilities, read
+from experiments.bridge.models import ScaledConfig
+from experiments.bridge.setup import SMALL, Setup, divided
 from linsys import InputError
 
 if TYPE_CHECKING:

@@ -66,7 +66,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.affpcl.bridge._agents import AffPCLConfig, AgentSetup, Draw, Exam
-from experiments.bridge._models import threads
+from experiments.bridge.models import threads
 from linsys import InputError
 from linsys.algorithms import (
     AffPCL,

@@ -38,8 +38,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ratecheck as rc
-from experiments.bridge._models import TunedConfig
-from experiments.bridge._setup import Setup, kept
+from experiments.bridge.models import TunedConfig
+from experiments.bridge.setup import Setup, kept
 from linsys import InputError
 from mgda.firm import FIRM
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import Values
+from experiments.bridge.models import Values
 from experiments.firm._comparison import curves_of, mean_gain, scale
 from experiments.firm.bridge._firm import FirmConfig
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import Values, threads
+from experiments.bridge.models import Values, threads
 from experiments.firm.bridge._firm import Arm, FirmConfig, FirmSetup
 from mgda.simplex import gram, simplex_qp, trace_normalised
 

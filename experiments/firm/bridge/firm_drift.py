@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import Values, threads
+from experiments.bridge.models import Values, threads
 from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig, FirmSetup
 from experiments.firm.bridge._firm_comparison import TINY, log_band
 from experiments.firm.bridge._firm_runs import step_size

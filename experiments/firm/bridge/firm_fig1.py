@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import Values
+from experiments.bridge.models import Values
 from experiments.firm._comparison import (
     MATCH,
     TWO_ABREAST,

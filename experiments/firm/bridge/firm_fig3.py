@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import Values
+from experiments.bridge.models import Values
 from experiments.firm._comparison import curves_of, gain, scale
 from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import notes_on_runs

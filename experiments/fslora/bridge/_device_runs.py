@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import ComparedConfig, DeviceSetup
-from experiments.bridge._models import Values
+from experiments.bridge.devices import ComparedConfig, DeviceSetup
+from experiments.bridge.models import Values
 
 if TYPE_CHECKING:
     from linsys.sketching.federated import Federated, Report, State

@@ -45,9 +45,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import LAPTOP_GRID, PAPER_GRID, ComparedConfig, RatiosConfig
-from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import (
+from experiments.bridge.devices import LAPTOP_GRID, PAPER_GRID, ComparedConfig, RatiosConfig
+from experiments.bridge.models import Values, threads
+from experiments.bridge.readings import (
     claim,
     identity,
     limits,

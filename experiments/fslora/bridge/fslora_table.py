@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import LAPTOP_GRID, PAPER_GRID, ComparedConfig, RatiosConfig
-from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import claim, notes_on_runs, over_domains
+from experiments.bridge.devices import LAPTOP_GRID, PAPER_GRID, ComparedConfig, RatiosConfig
+from experiments.bridge.models import Values, threads
+from experiments.bridge.readings import claim, notes_on_runs, over_domains
 from experiments.fslora.bridge._device_runs import compare
 from experiments.fslora.bridge.fslora import METHODS, OURS, WHOLE, byte_check, method_of, mixed_arms
 

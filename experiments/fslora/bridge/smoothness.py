@@ -55,9 +55,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import LAPTOP, PAPER, DeviceSetup, RatiosConfig
-from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import extent, identity
+from experiments.bridge.devices import LAPTOP, PAPER, DeviceSetup, RatiosConfig
+from experiments.bridge.models import Values, threads
+from experiments.bridge.readings import extent, identity
 from experiments.fslora.bridge._device_runs import SUMS, path
 from experiments.fslora.bridge._smoothness import measure
 from linsys import InputError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import ratecheck as rc
-from experiments.bridge._models import ScaledConfig
+from experiments.bridge.models import ScaledConfig
 
 #: Sizes for a model of 10^8 parameters on two cores.
 LAPTOP: Mapping[str, Any] = {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from experiments.bridge._models import Values
+from experiments.bridge.models import Values
 from experiments.oodpl.bridge._ood import CurvesConfig, RivalsConfig
 from experiments.oodpl.bridge._ood_texts import Domains, DomainSetup
 from linsys import InputError

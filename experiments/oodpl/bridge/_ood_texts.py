@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from experiments.bridge._setup import SMALL, Setup, kept
+from experiments.bridge.setup import SMALL, Setup, kept
 from experiments.oodpl.bridge._ood import OODConfig
 from linsys import InputError
 from linsys.validate import check_integer

@@ -40,8 +40,8 @@ import numpy as np
 from scipy.special import ndtri
 
 import ratecheck as rc
-from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import CLAIMED
+from experiments.bridge.models import Values, threads
+from experiments.bridge.readings import CLAIMED
 from experiments.oodpl._domains import columns
 from experiments.oodpl.bridge._ood import LAPTOP_CURVES, PAPER, CurvesConfig
 from experiments.oodpl.bridge._ood_methods import Methods

@@ -56,8 +56,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import CLAIMED
+from experiments.bridge.models import Values, threads
+from experiments.bridge.readings import CLAIMED
 from experiments.oodpl._domains import CONTROLS, HPL, OURS, RIVALS, columns
 from experiments.oodpl._style import METHODS
 from experiments.oodpl.bridge._ood import LAPTOP_CURVES, PAPER, RivalsConfig

@@ -61,8 +61,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import extent
+from experiments.bridge.models import Values, threads
+from experiments.bridge.readings import extent
 from experiments.oodpl._domains import columns
 from experiments.oodpl.bridge._ood import LAPTOP, OneBetaConfig
 from experiments.oodpl.bridge._ood_texts import DomainSetup

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import Values
+from experiments.bridge.models import Values
 from experiments.psharelora.bridge._users import HEADS, Draw, UserConfig, UserSetup
 from linsys.preference import sharelora
 from linsys.preference.sharelora import Mask, ShareLoRA, State

@@ -9,7 +9,8 @@ paper assumes). Answers are drawn by Bradley and Terry. With a file: preference 
 with ``user``, of the users who have the most pairs, all capped to as many as the one with the
 fewest.
 
-The model and how step sizes are chosen: see ``_models``; its words: ``_questions``.
+The model and how step sizes are chosen: see ``models`` in ``experiments/bridge``; its words:
+``questions`` there.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import FederatedConfig, TunedConfig, Values
-from experiments.bridge._questions import PROPERTIES, word
-from experiments.bridge._setup import Setup, divided, kept
+from experiments.bridge.models import FederatedConfig, TunedConfig, Values
+from experiments.bridge.questions import PROPERTIES, word
+from experiments.bridge.setup import Setup, divided, kept
 from linsys import InputError
 
 if TYPE_CHECKING:

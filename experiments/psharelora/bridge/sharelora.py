@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import Values, threads
-from experiments.bridge._readings import notes_on_runs
+from experiments.bridge.models import Values, threads
+from experiments.bridge.readings import notes_on_runs
 from experiments.psharelora._labelers import OURS, count
 from experiments.psharelora.bridge._personal import train
 from experiments.psharelora.bridge._users import HEADS, UserConfig, UserSetup

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._devices import DeviceConfig
-from experiments.bridge._models import TunedConfig, Values
+from experiments.bridge.devices import DeviceConfig
+from experiments.bridge.models import TunedConfig, Values
 
 #: The prediction of a check that a paper claims; other checks are derived.
 CLAIMED = "above 0, as the paper has it"

@@ -1,6 +1,6 @@
 """Devices with questions, a mix of domains each, and how well modules answer the tests.
 
-Questions, see ``_questions``, are dealt out by Dirichlet shares of every domain; those of one
+Questions, see ``questions``, are dealt out by Dirichlet shares of every domain; those of one
 domain are dealt out by their answers. The output matrix is adapted with the others.
 """
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.bridge._models import FederatedConfig, TunedConfig, Values
-from experiments.bridge._questions import dealt_by, pools
-from experiments.bridge._setup import Setup, divided, kept
+from experiments.bridge.models import FederatedConfig, TunedConfig, Values
+from experiments.bridge.questions import dealt_by, pools
+from experiments.bridge.setup import Setup, divided, kept
 from linsys import InputError
 from linsys.validate import check_number
 
