@@ -228,7 +228,9 @@ def find_claims(references: Sequence[str], broken: Broken | None = None) -> list
     if not references:
         return catalogue(broken=broken)
     chosen: list[Item] = []
-    for reference in joined(references):
+    several = len(references) > 1
+    own = {item.entry.paper for item in of_project(lambda fault: None)} if several else ()
+    for reference in joined(references, own):
         path, _, inside = reference.partition("::")
         if path.endswith(".py"):
             items = of_file(path)

@@ -14,7 +14,7 @@ True
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ratecheck._discover import papers
@@ -31,6 +31,8 @@ _KINDS = {
 }
 #: So many ids fit into one line.
 _LISTED = 8
+#: The label of something, or of a part of it, as a word of its own.
+_LABEL = re.compile(r"(?:[A-Za-z]\.)?\d+(?:\.\d+)*[a-z]?|[A-Z]|\(\w+(?:\.\w+)*\)")
 #: What has parts with labels of their own: Section 5.2 is in Section 5.
 _WHOLE_HAS_PARTS = ("section", "appendix")
 #: A part that has no file of its own is in that of the whole.
@@ -72,16 +74,27 @@ def is_reference(text: str) -> bool:
     return re.fullmatch(r"[\w.*?/\\:\[\]!-]*", text) is None
 
 
-def joined(texts: Sequence[str]) -> list[str]:
-    """The name of a paper and a reference that follows it are one text.
+def joined(texts: Sequence[str], others: Collection[str] = ()) -> list[str]:
+    """The words of a reference that a shell has taken apart are one text, with a paper before it.
 
-    >>> joined(["firm", "affpcl", "Lemma D.1"])
-    ['firm', 'affpcl Lemma D.1']
+    Args:
+        texts: the arguments.
+        others: short names of papers that are not installed.
+
+    >>> joined(["firm", "affpcl", "Lemma", "D.1", "(f)", "firm.eq17"])
+    ['firm', 'affpcl Lemma D.1 (f)', 'firm.eq17']
     """
+    known = {*papers.installed(), *others}
     found: list[str] = []
     for text in texts:
+        before = found[-1] if found else ""
+        word = before.rpartition(" ")[2]
+        is_label = _LABEL.fullmatch(text) is not None
+        is_kind = text.isalpha() and bool(_kind(text))
         is_id = re.fullmatch(r"[\w-]+[./].*", text) is not None
-        if found and found[-1] in papers.installed() and is_reference(text) and not is_id:
+        begins = before in known and (is_kind or (is_reference(text) and not is_id))
+        goes_on = is_label and (bool(_kind(word)) or _LABEL.fullmatch(word) is not None)
+        if begins or goes_on:
             text = f"{found.pop()} {text}"
         found.append(text)
     return found
@@ -175,7 +188,7 @@ def _named(text: str) -> tuple[set[Named], bool]:
             is_range = token["word"] == "to" or token["mark"] in ("-", "–")
             continue
         if token["word"]:
-            kind = next((k for begin, k in _KINDS.items() if token["word"].startswith(begin)), "")
+            kind = _kind(token["word"])
             is_all, last = is_all and bool(kind), None
             continue
         if token["part"] and last is not None:
@@ -194,6 +207,11 @@ def _named(text: str) -> tuple[set[Named], bool]:
     # a whole whose part is named was only the beginning of its name
     parts = {one._replace(part="") for one in found if one.part}
     return found - parts, is_all
+
+
+def _kind(word: str) -> str:
+    """What a word is the word for, "" if it is another one."""
+    return next((kind for begin, kind in _KINDS.items() if word.lower().startswith(begin)), "")
 
 
 def _next(found: set[Named], last: Named | None, one: Named, is_range: bool) -> Named:

@@ -202,7 +202,8 @@ def match(references: Sequence[str], broken: Broken = project.raise_fault) -> li
     line of every file that cannot be imported, in place of an error.
     """
     matched: list[str] = []
-    for reference in joined(references):
+    own = {name.partition("/")[0] for name in _own(broken)} if len(references) > 1 else ()
+    for reference in joined(references, own):
         hits = [reference]
         if any(c in reference for c in "*?["):
             hits = fnmatch.filter([*names(broken), *on_models()], reference)

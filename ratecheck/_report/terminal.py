@@ -19,7 +19,7 @@ _PIPE_WIDTH = 160
 #: What a line with a command has in it.
 _COMMAND = "ratecheck "
 #: Columns that stay on one line where the terminal is narrow.
-_UNBROKEN = {"measured", "interval", "ours", "peer's"}
+_UNBROKEN = {"id", "claim", "claims", "experiment", "measured", "interval", "ours", "peer's"}
 
 
 def dump(value: Any) -> str:

@@ -80,9 +80,21 @@ def test_a_paper_before_it() -> None:
     assert split_paper("mine Lemma 5", {"mine": ""}) == ("mine", "Lemma 5")
     assert split_paper("Heavy ball Lemma 1 (b)", {"hb": "Heavy ball"}) == ("hb", "Lemma 1 (b)")
     assert split_paper("Lemma 5 of P-ShareLoRA", {"psl": "P-ShareLoRA"}) == ("psl", "Lemma 5")
-    assert joined(["affpcl", "Lemma D.1", "firm", "firm.eq17"]) == [
-        *("affpcl Lemma D.1", "firm", "firm.eq17"),
-    ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "one"),
+    [
+        (["affpcl", "Lemma D.1", "firm", "firm.eq17"], ["affpcl Lemma D.1", "firm", "firm.eq17"]),
+        (["affpcl", "Lemma", "D.1", "(f)", "mine.py"], ["affpcl Lemma D.1 (f)", "mine.py"]),
+        (["Lemma", "2", "Appendix", "D", "d2"], ["Lemma 2", "Appendix D", "d2"]),
+        (["equation", "(23)", "firm", "Theorem 1"], ["equation (23)", "firm Theorem 1"]),
+        (["mine", "Lemma", "2", "yours", "Lemma 2"], ["mine Lemma 2", "yours", "Lemma 2"]),
+        (["affpcl/fig1", "fslora", "fslora/fig5"], ["affpcl/fig1", "fslora", "fslora/fig5"]),
+    ],
+)
+def test_words_that_a_shell_has_taken_apart_are_one(texts: list[str], one: list[str]) -> None:
+    assert joined(texts, ["mine"]) == one
 
 
 def test_ids_patterns_and_paths_are_no_references() -> None:
