@@ -24,8 +24,6 @@ from ratecheck._verdicts.verdict import Verdict
 
 #: Of a longer counterexample the page has a link to its file.
 _SHOWN = 400
-#: What is printed in full; the rest of what is not true is folded.
-_OPEN = CATEGORIES["statement"]
 _HOLDS = ("holds", "consistent", "faster than stated")
 
 #: What a template shows: plain values, and texts of which some are markup.
@@ -122,7 +120,7 @@ def _holding(records: Sequence[Record], title: str) -> list[tuple[str, list[Show
 
 
 def _broken(records: Sequence[Record], place: Place) -> list[Shown]:
-    """What is not true as it stands, by category; all but what is false as printed is folded."""
+    """What is not true as it stands, by category; all but the first one is folded."""
     by_id = {record["id"]: record for record in records}
     role = roles(records)
     groups: dict[str, list[Shown]] = {name: [] for name in CATEGORIES.values()}
@@ -138,10 +136,10 @@ def _broken(records: Sequence[Record], place: Place) -> list[Shown]:
                 "correction": better and _stated(better),
             }
         )
+    found = [(name, group) for name, group in groups.items() if group]
     return [
-        {"name": name, "open": name == _OPEN, "claims": group}
-        for name, group in groups.items()
-        if group
+        {"name": name, "open": number == 0, "claims": group}
+        for number, (name, group) in enumerate(found)
     ]
 
 

@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 from experiments.psharelora.claims import brackets, chance
-from experiments.psharelora.theory import chance as at
-from linsys.preference import bracketing
+from experiments.psharelora.theory import bracketing, chance as at
 
 RNG = np.random.default_rng(0)
 
