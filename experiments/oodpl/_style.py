@@ -1,5 +1,11 @@
 """How OOD-PL and its rivals are drawn: one look each, the same in all figures."""
 
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
 import ratecheck as rc
 
 #: Solid lines are the paper's methods, dashed ones controls; dotted ones know the true reward.
@@ -16,3 +22,9 @@ METHODS = {
     "oracle": rc.Look("#000000", "", ":"),
     "oracle, beta/10": rc.Look("#000000", "", "-."),
 }
+
+
+def mean_curve(name: str, panel: str, x: Any, values: Any) -> rc.Series:
+    """Means over instances with intervals, from (points, instances)."""
+    intervals = [rc.mean_interval(np.asarray(one)) for one in values]
+    return rc.Series(name, panel, x, *np.array([(v.value, v.lo, v.hi) for v in intervals]).T)

@@ -59,7 +59,7 @@ import ratecheck as rc
 from experiments.bridge.models import Values, threads
 from experiments.bridge.readings import CLAIMED
 from experiments.oodpl._domains import CONTROLS, HPL, OURS, RIVALS, columns
-from experiments.oodpl._style import METHODS
+from experiments.oodpl._style import METHODS, mean_curve
 from experiments.oodpl.bridge._ood import LAPTOP_CURVES, PAPER, RivalsConfig
 from experiments.oodpl.bridge._ood_methods import Compared
 from linsys.bilevel import expected_reward, pl_accuracy, win_rate
@@ -144,7 +144,7 @@ def analyse(config: OODDomainsConfig, table: rc.Table) -> rc.Analysis:
         for value, title in SCORES.items():
             panel = f"{title}, {domains}"
             grid = table.where(method=OURS, domains=domains).grid(value, "t", "instance")
-            series.append(_curve(OURS, panel, config.times, grid))
+            series.append(mean_curve(OURS, panel, config.times, grid))
             if domains == HELD_OUT:
                 for name in names[1:]:
                     level = float(last(table, value, name).mean())
@@ -157,17 +157,11 @@ def analyse(config: OODDomainsConfig, table: rc.Table) -> rc.Analysis:
                 rewards = np.array([last(table, f"{value}{i}", name) for i in levels])
                 curve = rc.Series(name, panel, config.temperatures, rewards.mean(axis=1))
                 ours = name == OURS  # nine bands would cover each other, so that only one is drawn
-                series.append(_curve(name, panel, curve.x, rewards) if ours else curve)
+                series.append(mean_curve(name, panel, curve.x, rewards) if ours else curve)
         for place, name in enumerate(names):
             mean = rc.mean_interval(last(table, "wins", name))
             series.append(rc.Series(name, WINS, [place], [mean.value], [mean.lo], [mean.hi]))
     return rc.Analysis(series, _checks(config, table, known), _notes(config, table, known))
-
-
-def _curve(name: str, panel: str, x: Any, values: Any) -> rc.Series:
-    """Means over instances with intervals, from (points, instances)."""
-    intervals = [rc.mean_interval(np.asarray(one)) for one in values]
-    return rc.Series(name, panel, x, *np.array([(v.value, v.lo, v.hi) for v in intervals]).T)
 
 
 def _checks(config: OODDomainsConfig, table: rc.Table, known: bool) -> list[rc.Check]:

@@ -53,7 +53,7 @@ from experiments.oodpl._domains import (
     ahead,
     columns,
 )
-from experiments.oodpl._style import METHODS
+from experiments.oodpl._style import METHODS, mean_curve
 from linsys.bilevel import Domain, DomainOracle, pl_accuracy
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
         for value, title in SCORES.items():
             panel = f"{title}, {domains}" + (f", {kind}" if kind == TURNED else "")
             ours = folds(table, value, OURS, domains, kind)
-            series.append(_curve(OURS, panel, config.times, ours.T))
+            series.append(mean_curve(OURS, panel, config.times, ours.T))
             if domains == HELD_OUT:
                 for name in (*RIVALS, *CONTROLS, "oracle"):
                     # without bands, which would overlap; checks compare within instances
@@ -179,15 +179,9 @@ def analyse(config: Fig2Config, table: rc.Table) -> rc.Analysis:
         for rival in COMPARED:
             leads = [lead(table, rival, shift, specific) for shift in config.shifts]
             panel = rf"lead in $A_{{PL}}$, own share {specific:g}"
-            series.append(_curve(rival, panel, config.shifts, leads))
+            series.append(mean_curve(rival, panel, config.shifts, leads))
     checks = [*_claims(table), *_without_transfer(table), *_lead_by_shift(config, table)]
     return rc.Analysis(series, checks, _notes(config, table))
-
-
-def _curve(name: str, panel: str, x: Any, values: Any) -> rc.Series:
-    """Means over instances with intervals, from (points, instances)."""
-    intervals = [rc.mean_interval(np.asarray(one)) for one in values]
-    return rc.Series(name, panel, x, *np.array([(v.value, v.lo, v.hi) for v in intervals]).T)
 
 
 def _claims(table: rc.Table) -> list[rc.Check]:
