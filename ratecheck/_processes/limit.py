@@ -46,13 +46,16 @@ _TICK = 0.2
 #: gets at least a slice of the scheduler when it is its turn, which is longer.
 _IDLE = 1e-3
 #: Seconds until a limit strikes again: where Python clears up, such as in a callback of a weak
-#: reference, it swallows exceptions.
+#: reference, it prints exceptions and goes on.
 _REPEAT = 1.0
 #: What numba broadcasts around reading its cache, compiling and writing the cache.
 _COMPILATION = "numba:compiler_lock"
 #: Modules that leave something half done when a function of theirs is interrupted.
 _COMPILERS = ("numba.core", "llvmlite")
 _IMPORT = "importlib._bootstrap"
+#: Contexts that were entered must be left, the one of this module too; and an exception in the
+#: callback by which a weak dictionary drops an entry would only be printed.
+_SHORT = ("contextlib", "weakref", "_weakrefset")
 
 
 class TimeLimit(BaseException):
@@ -221,8 +224,7 @@ def _clock_watched(meter: _Meter, seconds: float, strike: Callable[[], None]) ->
 
 def _must_not_be_interrupted(frame: FrameType | None, caller: FrameType, imports: bool) -> bool:
     """Whether what runs now, called by ``caller``, must not be interrupted."""
-    # contexts that were entered must be left, this one too
-    if frame is None or frame.f_globals is globals() or _module(frame) == "contextlib":
+    if frame is None or frame.f_globals is globals() or _module(frame) in _SHORT:
         return True
     while frame is not None and frame is not caller:
         name = _module(frame)

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numba
@@ -54,6 +55,25 @@ def test_a_limit_that_strikes_in_a_callback_strikes_again() -> None:
     with pytest.raises(TimeLimit, match=r"no answer within 0\.1 s of CPU"), time_limit(0.1):
         endless()
     assert references[0]() is None
+
+
+def test_the_callback_of_a_weak_dictionary_is_not_interrupted() -> None:
+    entries: weakref.WeakKeyDictionary[_Thing, None] = weakref.WeakKeyDictionary()
+    interruptible: dict[str, bool] = {}
+
+    def look(frame: FrameType, event: str, argument: Any) -> None:
+        module = str(frame.f_globals["__name__"])
+        interruptible[module] = not limit._must_not_be_interrupted(frame, caller, imports=False)
+
+    caller, thing = sys._getframe(), _Thing()
+    entries[thing] = None
+    sys.setprofile(look)
+    try:
+        del thing
+    finally:
+        sys.setprofile(None)
+    assert not entries
+    assert interruptible == {"weakref": False, __name__: True}  # the second calls setprofile
 
 
 def test_a_call_that_waits_is_interrupted() -> None:
