@@ -1,5 +1,6 @@
 """The public names of ratecheck and where each is defined."""
 
+from ._certify import gram as gram
 from ._certify.prove import Proof as Proof, certify as certify
 from ._claims.claim import (
     Claim as Claim,

@@ -42,7 +42,7 @@ def of_counterexample(
     """The certificate of a counterexample: both sides at an instance, and that they are apart."""
     assert isinstance(item.entry, Claim)
     return {
-        **_head(item, "counterexample"),
+        **head(item, "counterexample"),
         "arithmetic": "balls" if enclosed.bits else "exact rationals",
         "bits": enclosed.bits,
         "digits": _digits(enclosed.cases),
@@ -60,7 +60,7 @@ def of_identity(item: Item, decided: Decided) -> dict[str, Any]:
     """The certificate of an identity: for which sizes, and with which chance of an error."""
     assert isinstance(item.entry, Claim)
     return {
-        **_head(item, "identity"),
+        **head(item, "identity"),
         "arithmetic": "exact rationals at random points",
         "sizes": [dict(sizes) for sizes in decided.sizes],
         "all_sizes": decided.all_sizes,
@@ -75,7 +75,8 @@ def drawn(claim: Claim) -> list[str]:
     return [name for name, domain in claim.space.fields.items() if isinstance(domain, Whole)]
 
 
-def _head(item: Item, kind: str) -> dict[str, Any]:
+def head(item: Item, kind: str) -> dict[str, Any]:
+    """What every certificate says of its claim."""
     assert isinstance(item.entry, Claim)
     users = item.origin.endswith(".py")
     return {

@@ -18,6 +18,8 @@ from linsys import InputError
 from linsys.linalg.balls import Undecided
 from ratecheck._certify.certificate import FORMAT, of_identity, read, revision
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, apart, enclose
+from ratecheck._certify.gram import certificate as theorems
+from ratecheck._certify.gram.verify import Wrong
 from ratecheck._certify.identities import CHANCE, Broken, decide
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
@@ -26,6 +28,7 @@ from ratecheck._discover.catalogue import Item, find_claims
 _KEYS = {
     "counterexample": {"bits", "digits", "constants", "assumptions", "cases", "instance"},
     "identity": {"sizes", "all_sizes", "branches", "drawn", "log2_chance"},
+    theorems.KIND: theorems.KEYS,
 }
 _EVERY = {"id", "revision", "relation", "arithmetic"}
 
@@ -101,6 +104,11 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
         )
     if content["relation"] != claim.relation:
         raise Refused(f"`relation` must be {claim.relation}; found {content['relation']!r}")
+    if kind == theorems.KIND:
+        try:
+            return theorems.check(content, item)
+        except Wrong as error:
+            raise Refused(str(error)) from None
     return (
         _identity(content, item, claim) if kind == "identity" else _counterexample(content, claim)
     )

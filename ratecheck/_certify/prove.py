@@ -13,6 +13,9 @@ from linsys import InputError
 from linsys.linalg.balls import Undecided
 from ratecheck._certify.certificate import of_counterexample, of_identity
 from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
+from ratecheck._certify.gram.certificate import of_theorem
+from ratecheck._certify.gram.declared import Theorem, theorem_of
+from ratecheck._certify.gram.solve import Unproved
 from ratecheck._certify.identities import Broken, decide
 from ratecheck._claims.claim import Claim, Entry
 from ratecheck._discover.catalogue import Item
@@ -88,7 +91,8 @@ def _item(claim: Entry) -> Item:
 def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) -> Proof:
     """The proof of one claim's verdict.
 
-    With an instance, that the claim is false there; without, that it is true, of an identity.
+    With an instance, that the claim is false there; without, that it is true, of an identity or of
+    what a theorem states.
     """
     entry = item.entry
     if not isinstance(entry, Claim):
@@ -96,7 +100,10 @@ def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) 
             item.id, reason=_NO_SIDES.get(entry.kind, "it has no two sides at an instance")
         )
     if instance is None:
-        return _prove_identity(item, entry, limit)
+        theorem = theorem_of(item)
+        if theorem is None:
+            return _prove_identity(item, entry, limit)
+        return _prove_theorem(item, theorem, limit)
     if set(instance) != set(entry.space.fields):
         raise InputError(
             f"`instance` must have the fields {sorted(entry.space.fields)}; "
@@ -125,6 +132,15 @@ def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) 
     except TimeLimit as error:
         reason = f"{error}; {reason}" if reason else str(error)
     return Proof(item.id, reason=reason)
+
+
+def _prove_theorem(item: Item, theorem: Theorem, limit: float) -> Proof:
+    """For all dimensions, by the theorem that states the claim."""
+    try:
+        with time_limit(limit):
+            return Proof(item.id, of_theorem(item, theorem))
+    except (Unproved, TimeLimit) as error:
+        return Proof(item.id, reason=str(error))
 
 
 def _prove_identity(item: Item, claim: Claim, limit: float) -> Proof:

@@ -12,6 +12,7 @@ from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._report.kept import replay_path
 from ratecheck._report.terminal import console, dump, progress_bar, tabulate
 from ratecheck._store.files import check_writable, write_whole
+from ratecheck._verdicts.certificates import in_words
 from ratecheck._verdicts.records import Records
 from ratecheck._verdicts.verdict import judge
 
@@ -82,6 +83,8 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
                 "all sizes" if one["all_sizes"] else f"{len(one['sizes'])} combinations of sizes"
             )
             rows.append([proof.id, "true", one["arithmetic"], "", f"{sizes}, chance below 2^-100"])
+        elif one["kind"] == "quadratic":
+            rows.append([proof.id, "true", one["arithmetic"], "", in_words(one)])
         else:
             case = one["cases"][0]
             sides = f"{case['measured'][0][:18]} and {case['bound'][0][:18]}"

@@ -44,6 +44,10 @@ def in_words(certificate: Mapping[str, Any]) -> str:
     if certificate["kind"] == "counterexample":
         bits = f" of {certificate['bits']} bits" if certificate["bits"] else ""
         return f"proved false by {certificate['arithmetic']}{bits}"
+    if certificate["kind"] == "quadratic":
+        excess = certificate["excess"]
+        more = "" if excess == "0" else f", with 1 + {excess} times the bound"
+        return f"proved for all dimensions by {certificate['arithmetic']}{more}"
     sizes = "all sizes" if certificate["all_sizes"] else f"{len(certificate['sizes'])} sizes"
     return f"proved for {sizes} but for a chance below 2^{certificate['log2_chance']}"
 
@@ -87,6 +91,14 @@ def tables(kept: Kept) -> str:
         if one["kind"] == "identity":
             sizes = "all" if one["all_sizes"] else f"{len(one['sizes'])} combinations"
             lines.append(_row([f"`{one['id']}`", sizes, one["branches"]]))
+    theorems = [one for one in kept["certificates"] if one["kind"] == "quadratic"]
+    if theorems:
+        lines += ["", "## Proved for all dimensions, by exact rationals", ""]
+        lines += ["| claim | what is shown | assumptions | times the bound |", "|---|---|---|---|"]
+        for one in theorems:
+            told, excess = one["theorem"], one["excess"]
+            more = "1" if excess == "0" else f"1 + {excess}"
+            lines.append(_row([f"`{one['id']}`", told["text"], str(len(told["assumes"])), more]))
     lines += ["", "## False claims and identities without a certificate", ""]
     lines += ["| claim | why |", "|---|---|"]
     for one in kept["unproved"]:

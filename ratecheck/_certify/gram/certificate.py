@@ -1,0 +1,95 @@
+"""Certificates of theorems: made of a proof, and checked against the theorem as it is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from linsys import InputError
+from ratecheck._certify.certificate import head
+from ratecheck._certify.gram.declared import (
+    DIGITS,
+    Theorem,
+    disagreement,
+    excess_of,
+    theorem_of,
+)
+from ratecheck._certify.gram.proof import prove
+from ratecheck._certify.gram.solve import Unproved
+from ratecheck._certify.gram.verify import Wrong, verify
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import Item
+from ratecheck._verdicts.certificates import in_words
+
+#: What a certificate of this kind has to say.
+KIND, KEYS = "quadratic", {"theorem", "excess", "terms"}
+
+
+def of_theorem(item: Item, theorem: Theorem) -> dict[str, Any]:
+    """The certificate of a claim that a theorem states.
+
+    Raises:
+        Unproved: there is no proof, or the theorem does not state the claim.
+    """
+    assert isinstance(item.entry, Claim)
+    if reason := disagreement(theorem, item.entry):
+        raise Unproved(reason)
+    proof = prove(theorem.problem)
+    return {
+        **head(item, KIND),
+        "arithmetic": "exact rationals",
+        "theorem": stated(theorem),
+        "excess": str(proof.excess),
+        "terms": [dict(term) for term in proof.terms],
+    }
+
+
+def stated(theorem: Theorem) -> dict[str, Any]:
+    """What a theorem says, in text that its certificate repeats."""
+    problem = theorem.problem
+    return {
+        "shows": str(problem.conclusion),
+        "text": theorem.text,
+        "assumes": [assumption.name for assumption in problem.assumed],
+        "parameters": list(problem.parameters),
+        "power": theorem.power,
+    }
+
+
+def check(content: Mapping[str, Any], item: Item) -> str:
+    """What a certificate of a theorem proves, in a line.
+
+    The identity is built from the theorem as it is declared, and the theorem is compared with the
+    claim's own function on instances of the claim's space.
+
+    Raises:
+        Wrong: it proves nothing.
+    """
+    assert isinstance(item.entry, Claim)
+    theorem = theorem_of(item)
+    if theorem is None:
+        raise Wrong(f"`id` must be of a claim that a theorem states; found {item.id}")
+    try:
+        true, excess = stated(theorem), excess_of(content["excess"])
+    except (ValueError, ZeroDivisionError):
+        raise Wrong(
+            f"`excess` must be a rational, 0 or more; found {content['excess']!r}"
+        ) from None
+    if content["theorem"] != true:
+        raise Wrong("`theorem` must be what is declared; found another one")
+    if content["arithmetic"] != "exact rationals":
+        raise Wrong(f"`arithmetic` must be exact rationals; found {content['arithmetic']!r}")
+    if not isinstance(content["terms"], list) or not all(
+        isinstance(term, Mapping) for term in content["terms"]
+    ):
+        raise Wrong("`terms` must be a list of multipliers; found something else")
+    try:
+        verify(theorem.problem, content["terms"], excess)
+        if reason := disagreement(theorem, item.entry):
+            raise Wrong(reason)
+    except InputError as error:
+        raise Wrong(str(error)) from None
+    return (
+        f"{in_words(content)}, from {len(true['assumes'])} assumptions; what is shown is the "
+        f"claim, as instances say in {DIGITS} digits"
+    )

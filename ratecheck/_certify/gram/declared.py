@@ -1,0 +1,253 @@
+"""Theorems that state a claim: found beside it, compared with it, and proved for all dimensions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from linsys import InputError
+from linsys.linalg import Numbers, precision
+from ratecheck._certify.gram.forms import Form
+from ratecheck._certify.gram.problem import Problem
+from ratecheck._claims.claim import Claim, OfInstance
+from ratecheck._claims.samples import Batch, draw
+from ratecheck._claims.space import Fault, quiet
+from ratecheck._discover.catalogue import Item, module
+from ratecheck._discover.papers import installed, modules
+
+#: Instances on which a theorem is compared with its claim, and the digits of that.
+INSTANCES, DIGITS = 12, 40
+#: How far the two sides may be apart, relative to the sum of what they add up: rounding in 40
+#: digits, with room for what linear algebra loses of them.
+_SAME = 1e-20
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """A claim as a statement about vectors of any dimension.
+
+    Args:
+        id: of the claim.
+        state: adds vectors, assumptions and the conclusion to a problem.
+        at: instance of the claim to the vectors, values and parameters by name. Its parameters are
+            names of the instance's fields, as those of the claim's function; what it returns has
+            the shape of the claim's sides first, and then, for vectors, any number of axes.
+        power: the sides of the conclusion are this power of the claim's, which are not negative,
+        scale: times what this function of an instance returns, which is positive; one without.
+    """
+
+    id: str
+    state: Callable[[Problem], Any]
+    at: Callable[..., Mapping[str, Any]]
+    power: int = 1
+    scale: Callable[..., Any] | None = None
+
+    @property
+    def problem(self) -> Problem:
+        """The problem, stated anew."""
+        problem = Problem()
+        self.state(problem)
+        if problem.conclusion is None:
+            raise InputError(f"theorem of {self.id} must show a conclusion; found none")
+        return problem
+
+    @property
+    def text(self) -> str:
+        """What the function that states it says in the first paragraph of its docstring."""
+        return " ".join((inspect.getdoc(self.state) or "").split("\n\n")[0].split())
+
+
+def theorem(
+    id: str,
+    *,
+    at: Callable[..., Mapping[str, Any]],
+    power: int = 1,
+    scale: Callable[..., Any] | None = None,
+) -> Callable[[Callable[[Problem], Any]], Theorem]:
+    """Declare that a statement about vectors is a claim's, to be proved for all dimensions.
+
+    The arguments are those of :class:`Theorem`.
+
+    >>> @theorem("mine.parallelogram", at=lambda v, w: {"v": v, "w": w})
+    ... def parallelogram(p):
+    ...     "|v + w|^2 <= 2 |v|^2 + 2 |w|^2."
+    ...     v, w = p.vectors("v w")
+    ...     p.show((v + w).squared <= 2 * v.squared + 2 * w.squared)
+    >>> parallelogram.text
+    '|v + w|^2 <= 2 |v|^2 + 2 |w|^2.'
+    """
+    if power not in (1, 2):
+        raise InputError(f"`power` must be 1 or 2; found {power!r}")
+
+    def declare(state: Callable[[Problem], Any]) -> Theorem:
+        return Theorem(id, state, at, power, scale)
+
+    return declare
+
+
+def theorem_of(item: Item) -> Theorem | None:
+    """The theorem that states a claim, of the user's file or of the paper's folder ``proofs``."""
+    if item.origin.endswith(".py"):
+        return _in_modules((item.origin,)).get(item.id)
+    package = installed().get(item.entry.paper)
+    if package is None:
+        return None
+    return _in_modules(tuple(modules(package, "proofs").values())).get(item.id)
+
+
+@functools.lru_cache(maxsize=64)
+def _in_modules(origins: tuple[str, ...]) -> dict[str, Theorem]:
+    theorems: dict[str, Theorem] = {}
+    for origin in origins:
+        for value in vars(module(origin)).values():
+            if isinstance(value, Theorem):
+                other = theorems.setdefault(value.id, value)
+                if other is not value:
+                    raise InputError(f"theorems of {value.id} must be one; found two")
+    return theorems
+
+
+def evaluated(form: Form, instance: Mapping[str, Numbers]) -> tuple[Numbers, Numbers]:
+    """The value of a form at instances, and the sum of the sizes of its terms.
+
+    Args:
+        form: of vectors (K, m), and of values and parameters (K,), with these names.
+        instance: by name.
+    """
+    total: Any = 0
+    size: Any = 0
+    for (monomial, atom), c in form.terms.items():
+        term: Any = c.numerator
+        for name, power in monomial:
+            term = term * instance[name] ** power
+        if len(atom) == 1:
+            term = term * instance[atom[0]]
+        elif atom:
+            term = term * (instance[atom[0]] * instance[atom[1]]).sum(axis=-1)
+        term = term / c.denominator
+        total, size = total + term, size + abs(term)
+    return total, size
+
+
+def compare(theorem: Theorem, claim: Claim, batch: Batch, digits: int = DIGITS) -> str:
+    """Why a theorem does not state the claim on these instances, in a line; empty where it does."""
+    problem = theorem.problem
+    assert problem.conclusion is not None
+    with precision(digits), quiet():
+        exact = Batch(claim.space, claim.space.precise(batch.fields), batch.sizes)
+        views = exact.views if claim.space.batched else [*exact.views]
+        for view in [views] if claim.space.batched else views:
+            sides = np.broadcast_arrays(*_sides(claim.measure(view)))
+            lead = sides[0].shape
+            given = OfInstance(theorem.at)(view)
+            scale = 1 if theorem.scale is None else OfInstance(theorem.scale)(view)
+            instance = _shaped(problem, given, lead)
+            scale = np.broadcast_to(np.asarray(scale), lead).reshape(-1)
+            if (scale <= 0).any():
+                return "`scale` must be positive; found a number that is not"
+            stated = (problem.conclusion.measured, problem.conclusion.bound)
+            names = ("measured", "bound")
+            own = sides[::-1] if claim.relation == ">=" else sides
+            for name, form, side in zip(names, stated, own, strict=True):
+                flat = side.reshape(-1)
+                if theorem.power == 2 and (flat < 0).any():
+                    return f"the claim's {name} side must not be negative; found one that is"
+                value, size = evaluated(form, instance)
+                expected = scale * flat**theorem.power
+                wrong = abs(value - expected) > _SAME * (size + abs(expected))
+                if np.any(wrong):
+                    k = int(np.argmax(np.broadcast_to(wrong, flat.shape)))
+                    shown = [float(np.broadcast_to(x, flat.shape)[k]) for x in (value, expected)]
+                    return (
+                        f"`{name}` of the theorem must be that of the claim, {shown[1]:.9g}; "
+                        f"found {shown[0]:.9g}"
+                    )
+            for assumption in problem.assumed:
+                if reason := _broken(assumption, instance):
+                    return f"assumption {assumption.name!r} must hold at instances; {reason}"
+            for name in problem.parameters:
+                if (instance[name] < 0).any():
+                    return f"parameter {name} must not be negative; found one that is"
+    return ""
+
+
+def _sides(answer: Any) -> list[Numbers]:
+    sides = [np.asarray(side) for side in answer]
+    width = max(side.ndim for side in sides)
+    return [side.reshape((*side.shape, *[1] * (width - side.ndim))) for side in sides]
+
+
+def _shaped(
+    problem: Problem, given: Mapping[str, Any], lead: tuple[int, ...]
+) -> dict[str, Numbers]:
+    """Vectors (K, m), values and parameters (K,), K the number of the claim's sides."""
+    needed = [*problem.spaces, *problem.scalars, *problem.parameters]
+    if missing := sorted(set(needed) - set(given)):
+        raise InputError(f"`at` must return every vector and parameter; found no {missing}")
+    count = int(np.prod(lead))
+    shaped: dict[str, Numbers] = {}
+    for name in needed:
+        array = np.asarray(given[name])
+        if name in problem.spaces:
+            array = array.reshape((*array.shape[: len(lead)], -1))
+            shaped[name] = np.broadcast_to(array, (*lead, array.shape[-1])).reshape(count, -1)
+        else:
+            shaped[name] = np.broadcast_to(array, lead).reshape(-1)
+    return shaped
+
+
+def _broken(assumption: Any, instance: Mapping[str, Numbers]) -> str:
+    """What an assumption comes out as where it does not hold up to rounding."""
+    if len(assumption.matrix) > 1:
+        pairs = [[evaluated(form, instance) for form in row] for row in assumption.matrix]
+        shape = np.broadcast_shapes(*(np.shape(v) for row in pairs for v, _ in row))
+        values, sizes = (
+            np.stack(
+                [[np.broadcast_to(pair[k], shape).astype(float) for pair in row] for row in pairs]
+            ).reshape(len(pairs), len(pairs), -1)
+            for k in (0, 1)
+        )
+        least = np.linalg.eigvalsh(np.moveaxis(values, -1, 0))[:, 0]
+        low = least < -1e-9 * sizes.max(axis=(0, 1))
+        return f"found an eigenvalue {least.min():.3g}" if low.any() else ""
+    value, size = evaluated(assumption.matrix[0][0], instance)
+    wrong = abs(value) > _SAME * size if assumption.equal else value < -_SAME * size
+    return f"found {float(np.ravel(value)[np.argmax(wrong)]):.3g}" if np.any(wrong) else ""
+
+
+def disagreement(theorem: Theorem, claim: Claim, total: int = INSTANCES, seed: str = "gram") -> str:
+    """Why a theorem does not state its claim, from instances drawn of the claim's own space."""
+    compared = 0
+    for batch in draw(claim.space, seed, 0, max(total, 4 * len(claim.space.all_sizes()))):
+        kept = np.ones(len(batch), dtype=bool)
+        for passes in batch.passing.values():
+            kept &= np.asarray(passes, dtype=bool)
+        rows = np.flatnonzero(kept)
+        if not len(rows):
+            continue
+        try:
+            reason = compare(theorem, claim, batch.subset(rows))
+        except (Fault, ZeroDivisionError, TypeError) as error:
+            reason = f"`at` must be evaluated in {DIGITS} digits: {type(error).__name__}: {error}"
+        if reason:
+            return reason
+        compared += len(rows)
+    return "" if compared else "no instance of the claim's space was drawn"
+
+
+def excess_of(text: Any) -> Fraction:
+    """The share that a certificate says a bound is exceeded by.
+
+    Raises:
+        ValueError: if it is no number.
+    """
+    share = Fraction(text) if isinstance(text, str) else None
+    if share is None or share < 0:
+        raise ValueError("no share")
+    return share

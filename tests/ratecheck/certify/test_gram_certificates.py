@@ -1,0 +1,152 @@
+"""Certificates of theorems: what is proved is the claim, and false certificates are refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratecheck._certify.check import Refused, verify
+from ratecheck._certify.gram import declared, verify as exact
+from ratecheck._certify.gram.declared import disagreement, theorem_of
+from ratecheck._certify.prove import prove
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import find_claims
+
+FILE = Path(__file__).with_name("theorems.py")
+ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
+
+
+def proved(name: str) -> dict[str, Any]:
+    content = prove(ITEMS[name], None).certificate
+    assert content is not None
+    result: dict[str, Any] = json.loads(json.dumps(content))
+    return result
+
+
+@pytest.mark.parametrize("name", ["mix", "product", "length"])
+def test_a_claim_is_proved_for_all_dimensions_and_the_proof_is_verified(name: str) -> None:
+    content = proved(name)
+    assert content["kind"] == "quadratic"
+    assert content["excess"] == "0"
+    assert verify(content).startswith("proved for all dimensions by exact rationals, from ")
+
+
+def test_a_theorem_that_is_another_statement_proves_nothing() -> None:
+    assert "`bound` of the theorem must be that of the claim" in prove(ITEMS["other"], None).reason
+
+
+def test_an_assumption_that_instances_break_proves_nothing() -> None:
+    assert "assumption '|v| <= |w|' must hold" in prove(ITEMS["unmet"], None).reason
+
+
+def test_the_comparison_sees_a_wrong_power(monkeypatch: pytest.MonkeyPatch) -> None:
+    claim, theorem = ITEMS["length"].entry, theorem_of(ITEMS["length"])
+    assert isinstance(claim, Claim)
+    assert theorem is not None
+    assert disagreement(theorem, claim) == ""
+    wrong = declared.Theorem(theorem.id, theorem.state, theorem.at, power=1)
+    assert "`measured` of the theorem must be" in disagreement(wrong, claim)
+
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def term(content: dict[str, Any], name: str) -> dict[str, Any]:
+    """The term that multiplies what begins with a name."""
+    (one,) = [t for t in content["terms"] if t["of"][0].startswith(name)][:1]
+    result: dict[str, Any] = one
+    return result
+
+
+def set_multiplier(name: str, value: list[list[str]]) -> Change:
+    return lambda content: term(content, name).update(multiplier=value)
+
+
+FALSE: dict[str, tuple[str, Change, str]] = {
+    "another multiplier": (
+        "product",
+        set_multiplier("Cauchy-Schwarz", [["2"]]),
+        "must be the sum of the terms",
+    ),
+    "a negative multiplier": (
+        "product",
+        set_multiplier("Cauchy-Schwarz", [["-1"]]),
+        "no negative eigenvalue",
+    ),
+    "a square with a negative eigenvalue": (
+        "mix",
+        set_multiplier("squares", [["1", "-2"], ["-2", "1"]]),
+        "no negative eigenvalue",
+    ),
+    "no symmetric matrix": (
+        "mix",
+        set_multiplier("squares", [["1", "-1"], ["0", "1"]]),
+        "must be a symmetric matrix",
+    ),
+    "no number": ("mix", set_multiplier("squares", [["x"]]), "must be a symmetric matrix"),
+    "a term left out": ("mix", lambda c: c["terms"].pop(), "must be the sum of the terms"),
+    "terms that are none": ("mix", lambda c: c.update(terms=[1]), "`terms` must be a list"),
+    "an assumption of its own": (
+        "product",
+        lambda c: term(c, "Cauchy-Schwarz")["of"].__setitem__(0, "everything"),
+        "must be a part of the theorem",
+    ),
+    "a factor of any sign": (
+        "product",
+        lambda c: term(c, "Cauchy-Schwarz")["of"].__setitem__(1, "x"),
+        "must be a part of the theorem",
+    ),
+    "another theorem": ("mix", lambda c: c["theorem"].update(shows="1 <= 2"), "`theorem` must be"),
+    "fewer assumptions": ("mix", lambda c: c["theorem"].update(assumes=[]), "`theorem` must be"),
+    "an excess that is not needed": (
+        "mix",
+        lambda c: c.update(excess="1/10"),
+        "must be the sum of the terms",
+    ),
+    "a negative excess": ("mix", lambda c: c.update(excess="-1/10"), "`excess` must be"),
+    "no excess": ("mix", lambda c: c.update(excess=None), "`excess` must be"),
+    "another arithmetic": ("mix", lambda c: c.update(arithmetic="balls"), "`arithmetic` must be"),
+    "another claim": ("mix", lambda c: c.update(id="vec.length"), "`theorem` must be"),
+    "another revision": ("mix", lambda c: c.update(revision="0123456789abcdef"), "`revision`"),
+    "another relation": ("mix", lambda c: c.update(relation=">="), "`relation` must be <="),
+    "a key left out": ("mix", lambda c: c.pop("terms"), "certificate must have terms"),
+}
+
+
+@pytest.mark.parametrize("what", FALSE)
+def test_a_false_certificate_is_refused(what: str) -> None:
+    name, change, reason = FALSE[what]
+    content = copy.deepcopy(proved(name))
+    change(content)
+    with pytest.raises(Refused) as error:
+        verify(content)
+    assert reason in str(error.value)
+
+
+def test_the_checker_asks_whether_the_theorem_is_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = proved("mix")
+    monkeypatch.setattr(
+        "ratecheck._certify.gram.certificate.disagreement", lambda *_: "not the claim"
+    )
+    with pytest.raises(Refused, match="not the claim"):
+        verify(content)
+
+
+def test_eigenvalues_are_decided_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = Fraction(1, 10**40)
+    assert exact.negative([[Fraction(1), Fraction(1)], [Fraction(1), 1 + tiny]]) is None
+    assert exact.negative([[Fraction(1), Fraction(1)], [Fraction(1), 1 - tiny]]) == 1
+    assert exact.negative([[Fraction(0), Fraction(1)], [Fraction(1), Fraction(5)]]) == 0
+    # without the decision, a false certificate is accepted
+    content = proved("product")
+    change = FALSE["a negative multiplier"][1]
+    change(content)
+    monkeypatch.setattr(exact, "negative", lambda _: None)
+    with pytest.raises(Refused, match="must be the sum"):
+        verify(content)
