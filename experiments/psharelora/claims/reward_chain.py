@@ -56,9 +56,12 @@ def theorem_B3() -> Sequence[rc.Regime]:
     (1/nu) sqrt(Sigma_tail/N) + (k d2 + log(N/delta))/N_p; so 1/N_p, up to logarithms, for b_i =
     Sigma_tail = 0 and N = N_p^4.
     """
-    low, high = lone_error(4), lone_error(16)
-    slope = float(np.log(high / low) / np.log(4))
-    return [rc.Regime("an unseen first column", "N_p", -1.0, slope, slope, slope)]
+    regimes = []
+    for s in (0.5, 1.0, 2.0):
+        slope = float(np.log(lone_error(16, s) / lone_error(4, s)) / np.log(4))
+        name = f"an unseen first column, rewards of size {s:g}"
+        regimes.append(rc.Regime(name, "N_p", -1.0, slope, slope, slope))
+    return regimes
 
 
 LEMMA_6_BOUND = replace(
