@@ -282,17 +282,29 @@ def measure(quick: bool) -> Measured:
     measured = Measured()
     with one_core(), one_thread():
         for kind, make in (("questions", questions), ("pairs", pairs)):
-            clients = [_clients(make(CLIENTS * SAMPLES), quick) for _ in range(3)]
-            ours, peer, exact = clients[0], Switched(clients[1]), Switched(clients[2]).double()
-            what = f"{CLIENTS} clients with {SAMPLES} {kind} each"
-            method = "P-ShareLoRA" if ours.compared else "FSLoRA"
-            name = f"{method}: {what}"
-            spent = _row(measured, name, ours.round, peer.round, exact.round, quick)
-            measured.details[f"limit of the machine, {kind}"] = _limit(ours, spent)
-            if ours.compared:
-                them, exactly = (partial(one.clients.affpcl, one) for one in (peer, exact))
-                _row(measured, f"AffPCL: {what}", ours.affpcl, them, exactly, quick)
+            _measure(measured, kind, make(CLIENTS * SAMPLES), quick)
     return measured
+
+
+def _measure(
+    measured: Measured, kind: str, samples: Sequence[Example] | Sequence[Pair], quick: bool
+) -> None:
+    """Add the rows of one kind of samples; its models go when it is done."""
+    wanted = _exact(samples, quick)
+    ours, peer = _clients(samples, quick), Switched(_clients(samples, quick))
+    what = f"{CLIENTS} clients with {SAMPLES} {kind} each"
+    name = f"{'P-ShareLoRA' if ours.compared else 'FSLoRA'}: {what}"
+    seconds = _row(measured, name, ours.round, peer.round, wanted[0], quick)
+    measured.details[f"limit of the machine, {kind}"] = _limit(ours, seconds)
+    if ours.compared:
+        theirs = partial(peer.clients.affpcl, peer)
+        _row(measured, f"AffPCL: {what}", ours.affpcl, theirs, wanted[1], quick)
+
+
+def _exact(samples: Sequence[Example] | Sequence[Pair], quick: bool) -> list[Tensor]:
+    """What the peer finds in float64, a round of local steps and with pairs one of AffPCL."""
+    peer = Switched(_clients(samples, quick)).double()
+    return [peer.round(), *([peer.clients.affpcl(peer)] if peer.clients.compared else [])]
 
 
 @contextmanager
@@ -316,11 +328,10 @@ def _row(
     name: str,
     ours: Callable[[], Tensor],
     theirs: Callable[[], Tensor],
-    exact: Callable[[], Tensor],
+    wanted: Tensor,
     quick: bool,
 ) -> float:
     """Add a row; the seconds that ours takes."""
-    wanted = exact()
     errors = [float((one() - wanted).norm() / wanted.norm()) for one in (ours, theirs)]
     correct = errors[0] <= 2.0 * errors[1] < 0.1
     measured.details[f"{name}, from float64"] = {"ours": errors[0], "the peer": errors[1]}
