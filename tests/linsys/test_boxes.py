@@ -1,0 +1,317 @@
+"""Forms over boxes hold what they stand for: random formulas against 200 digits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from linsys.linalg import boxes_forms, boxes_rounding as rounding
+from linsys.linalg.boxes import Form, constant, coordinates, larger, smaller
+from linsys.linalg.boxes_arithmetic import box_arithmetic
+from linsys.linalg.boxes_paths import Paths, every_path
+
+#: mpmath's numbers with 200 digits.
+FINE = mpmath.MPContext()
+FINE.dps = 200
+
+#: Boxes of one evaluation, and points in each of them.
+BOXES, POINTS = 50, 3
+Formula = Any
+
+
+def random_formula(rng: np.random.Generator, depth: int, k: int) -> Formula:
+    """A nested tuple: an operation and its operands, with coordinates and constants at the ends."""
+    if depth == 0:
+        if rng.random() < 0.8:
+            return int(rng.integers(k))
+        return Fraction(int(rng.integers(-9, 10)), int(rng.choice([1, 2, 3, 10])))
+    inner = random_formula(rng, depth - 1, k)
+    name = str(rng.choice(["+", "-", "*", "/", "max", "min", *UNARY]))
+    if name in UNARY:
+        return (name, inner)
+    return (name, inner, random_formula(rng, int(rng.integers(0, depth)), k))
+
+
+UNARY = ("sqrt", "exp", "log", "abs", "square", "cube", "inverse", "tenth", "neg", "double")
+
+
+def of_boxes(name: str, *x: Any) -> Any:
+    """An operation on forms."""
+    two: dict[str, Callable[[Any, Any], Any]] = {
+        "+": lambda a, b: a + b,
+        "-": lambda a, b: a - b,
+        "*": lambda a, b: a * b,
+        "/": lambda a, b: a / b,
+        "max": larger,
+        "min": smaller,
+    }
+    one: dict[str, Callable[[Any], Any]] = {
+        "sqrt": lambda a: a.sqrt(),
+        "exp": lambda a: a.exp(),
+        "log": lambda a: a.log(),
+        "abs": abs,
+        "square": lambda a: a**2,
+        "cube": lambda a: a**3,
+        "inverse": lambda a: 1 / a,
+        "tenth": lambda a: a * 0.1 + 0.3,
+        "neg": lambda a: 1 - a,
+        "double": lambda a: a * 2,
+    }
+    return two[name](*x) if name in two else one[name](*x)
+
+
+def exactly(name: str, *x: Any) -> Any:
+    """The same operation with 200 digits."""
+    two: dict[str, Callable[[Any, Any], Any]] = {
+        "+": lambda a, b: a + b,
+        "-": lambda a, b: a - b,
+        "*": lambda a, b: a * b,
+        "/": lambda a, b: a / b,
+        "max": max,
+        "min": min,
+    }
+    one: dict[str, Callable[[Any], Any]] = {
+        "sqrt": lambda a: FINE.sqrt(real(a, a >= 0)),
+        "exp": lambda a: FINE.exp(real(a, a < 2000)),
+        "log": lambda a: FINE.log(real(a, a > 0)),
+        "abs": abs,
+        "square": lambda a: a * a,
+        "cube": lambda a: a * a * a,
+        "inverse": lambda a: 1 / a,
+        "tenth": lambda a: a / 10 + FINE.mpf(3) / 10,
+        "neg": lambda a: 1 - a,
+        "double": lambda a: 2 * a,
+    }
+    return two[name](*x) if name in two else one[name](*x)
+
+
+def real(x: Any, defined: bool) -> Any:
+    """The number itself, where a function of it is a real number of a size to compute with."""
+    if not defined:
+        raise ValueError
+    return x
+
+
+def evaluated(
+    formula: Formula, leaf: Callable[[Any], Any], apply: Callable[..., Any], note: Any
+) -> Any:
+    """The value of a formula in an arithmetic; every value on the way is noted."""
+    if not isinstance(formula, tuple):
+        return leaf(formula)
+    value = apply(formula[0], *(evaluated(part, leaf, apply, note) for part in formula[1:]))
+    note.append(value)
+    return value
+
+
+def random_boxes(rng: np.random.Generator, k: int) -> tuple[Any, Any]:
+    """Boxes from wide ones to points, many with ends at 0, 1/2 or 1."""
+    low = rng.uniform(-2, 2, size=(k, BOXES))
+    snapped = rng.random((k, BOXES)) < 0.3
+    low = np.where(snapped, np.round(2 * low) / 2, low)
+    width = 10.0 ** rng.uniform(-9, 0, size=(k, BOXES)) * (rng.random((k, BOXES)) < 0.9)
+    return low, low + width
+
+
+def misses(count: int, seed: int) -> tuple[int, int]:
+    """Of so many boxes with formulas: enclosures that are bounded, and those that are wrong.
+
+    Every number on the way is compared at points of the box, corners among them: it has to be
+    between the ends, and as near to the first-order form as that says.
+    """
+    rng = np.random.default_rng(seed)
+    bounded = wrong = 0
+    for _ in range(count // BOXES):
+        k = int(rng.integers(1, 4))
+        formula = random_formula(rng, int(rng.integers(1, 5)), k)
+        low, high = random_boxes(rng, k)
+        forms: list[Any] = []
+        with np.errstate(all="ignore"), box_arithmetic():
+            x = coordinates(low, high)
+            # a constant is one of many boxes, too
+            evaluated(formula, lambda n, x=x: leaf_of(n, x), of_boxes, forms)
+        for box in range(BOXES):
+            for point in range(POINTS):
+                t = rng.uniform(0, 1, size=k) if point else rng.integers(0, 2, size=k) * 1.0
+                at = [FINE.mpf(a) + FINE.mpf(s) * (FINE.mpf(b) - FINE.mpf(a))
+                      for a, b, s in zip(low[:, box], high[:, box], t, strict=True)]  # fmt: skip
+                values: list[Any] = []
+                try:
+                    evaluated(formula, lambda n, at=at: number_of(n, at), exactly, values)
+                except (ZeroDivisionError, ValueError, OverflowError):
+                    continue
+                if not all(isinstance(v, FINE.mpf) and FINE.isfinite(v) for v in values):
+                    continue
+                for value, form in zip(values, forms, strict=True):
+                    bounded += bool(np.isfinite(entry(form.hi - form.lo, box)))
+                    wrong += not holds(form, box, value, at, low[:, box], high[:, box])
+    return bounded, wrong
+
+
+def leaf_of(n: Any, x: Any) -> Any:
+    return x[n] if isinstance(n, int) else constant(n)
+
+
+def number_of(n: Any, at: Any) -> Any:
+    return at[n] if isinstance(n, int) else FINE.mpf(n.numerator) / n.denominator
+
+
+def entry(values: Any, box: int) -> Any:
+    return float(np.broadcast_to(values, BOXES)[box])
+
+
+def holds(form: Form, box: int, value: Any, at: Any, low: Any, high: Any) -> bool:
+    """Whether a value at a point is in the interval, and where the first-order form has it."""
+    rounding_of_value = abs(value) * FINE.mpf(10) ** -180
+    if (
+        not entry(form.lo, box) - rounding_of_value
+        <= value
+        <= entry(form.hi, box) + rounding_of_value
+    ):
+        return False
+    e = entry(form.e, box)
+    if not np.isfinite(e):
+        return True
+    linear = FINE.mpf(entry(form.c, box))
+    if form.of:
+        for i, (a, b) in enumerate(zip(low, high, strict=True)):
+            middle = a + (b - a) / 2
+            reach = float(np.nextafter(max(b - middle, middle - a), np.inf)) if b > a else 1.0
+            t = (at[i] - FINE.mpf(middle)) / FINE.mpf(reach)
+            linear += FINE.mpf(float(form.a[i, box])) * t
+    return bool(abs(value - linear) <= FINE.mpf(e) + rounding_of_value)
+
+
+def test_no_enclosure_misses() -> None:
+    bounded, wrong = misses(1_500, 0)
+    assert bounded > 5_000
+    assert wrong == 0
+
+
+@pytest.mark.slow
+def test_no_enclosure_misses_in_a_hundred_thousand_boxes() -> None:
+    bounded, wrong = misses(100_000, 1)
+    assert bounded > 300_000
+    assert wrong == 0
+
+
+def same(x: Any) -> Any:
+    return x
+
+
+#: What a mistake in a rounding direction is: a name of the module and what comes there.
+MUTATIONS = {
+    "sums, products and quotients are not rounded down": ("down", same),
+    "sums, products and quotients are not rounded up": ("up", same),
+    "down and up are exchanged": ("down", lambda x: np.nextafter(x, np.inf)),
+    "up and down are exchanged": ("up", lambda x: np.nextafter(x, -np.inf)),
+    "no roundings of forms": ("UNIT", 0.0),
+    "sums of errors are not rounded up": ("GROW", 1.0 - 2.0**-46),
+    "no allowance of exponentials": ("EXP_ALLOWANCE", 0.0),
+    "a negative allowance": ("EXP_ALLOWANCE", -(2.0**-49)),
+    "roots are not rounded": ("sqrt_ends", lambda x: (np.sqrt(x), np.sqrt(x))),
+    "logarithms are not rounded": ("log_ends", lambda x: (np.log(x), np.log(x))),
+    "exponentials are not rounded": ("exp_ends", lambda x: (np.exp(x), np.exp(x))),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_wrong_rounding_direction_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    attribute, instead = MUTATIONS[name]
+    monkeypatch.setattr(rounding, attribute, instead)
+    boxes_forms._bounds_of.cache_clear()
+    try:
+        assert any(misses(1_000, seed)[1] for seed in range(6))
+    finally:
+        boxes_forms._bounds_of.cache_clear()
+
+
+def one_box(*ranges: tuple[float, float]) -> list[Form]:
+    low, high = (np.array([[r[side]] for r in ranges]) for side in (0, 1))
+    return coordinates(low, high)
+
+
+def test_errors_are_of_second_order() -> None:
+    widths = []
+    for h in (0.1, 0.01):
+        (x,) = one_box((1 - h, 1 + h))
+        f = x * x / (1 + x) - (x.exp() + x.log()) * x.sqrt()
+        widths.append(float(f.e[0]))
+    assert widths[1] < widths[0] / 80
+
+
+def test_what_is_used_twice_is_known_to_be_one_number() -> None:
+    (x,) = one_box((-1.0, 2.0))
+    assert (x - x).lo == (x - x).hi == 0
+    assert (x * x).lo == 0
+    assert ((x + 1) - x).hi - ((x + 1) - x).lo < 1e-14
+
+
+def test_nothing_is_known_where_a_formula_is_not_defined() -> None:
+    (x,) = one_box((-1.0, 2.0))
+    with np.errstate(all="ignore"):
+        for y in (x.sqrt(), x.log(), 1 / x):
+            assert y.lo[0] == -np.inf
+            assert y.hi[0] == np.inf
+    with pytest.raises(ZeroDivisionError):
+        x / 0
+    with pytest.raises(TypeError, match="becomes a float"):
+        float(x)
+    with pytest.raises(TypeError, match="no key"):
+        hash(x)
+
+
+def test_an_open_comparison_is_taken_both_ways() -> None:
+    low, high = np.array([[0.0, 2.0, -3.0]]), np.array([[1.5, 3.0, -2.0]])
+
+    def formula(rows: Any) -> Any:
+        (x,) = coordinates(low[:, rows], high[:, rows])
+        return 1 if x > 1 else 2
+
+    paths = Paths(3)
+    found: dict[int, set[int]] = {0: set(), 1: set(), 2: set()}
+    for rows, active, value in every_path(formula, 3, 10, paths):
+        for row in rows[active]:
+            found[int(row)].add(value)
+    assert found == {0: {1, 2}, 1: {1}, 2: {2}}
+    assert not paths.open.any()
+
+
+def test_paths_that_are_too_many_are_left_open() -> None:
+    def formula(rows: Any) -> Any:
+        x = coordinates(np.zeros((1, len(rows))), np.ones((1, len(rows))))[0]
+        return sum(bool(x > c) for c in (0.2, 0.4, 0.6, 0.8))
+
+    paths = Paths(2)
+    assert len(list(every_path(formula, 2, 3, paths))) == 3
+    assert paths.open.all()
+
+
+def test_whole_numbers_are_told_apart_and_others_left_open() -> None:
+    low, high = np.array([[1.0, 2.0, 2.0, 1.0]]), np.array([[1.0, 2.0, 2.0, 3.0]])
+
+    def formula(rows: Any) -> Any:
+        return int(coordinates(low[:, rows], high[:, rows])[0])
+
+    paths = Paths(4)
+    values = {
+        int(r): v for rows, active, v in every_path(formula, 4, 10, paths) for r in rows[active]
+    }
+    assert values == {0: 1, 1: 2, 2: 2}
+    assert paths.open.tolist() == [False, False, False, True]
+
+
+def test_degrees_say_how_a_formula_scales() -> None:
+    from linsys.linalg.boxes_paths import State
+
+    with box_arithmetic():
+        x, y = one_box((1.0, 2.0), (1.0, 2.0))
+        assert (x * x / y).degree == (2.0, -1.0)
+        assert (x * y).sqrt().degree == (0.5, 0.5)
+        assert not State.alike
+        _ = x + y
+        assert State.alike in ({(1.0, -1.0)}, {(-1.0, 1.0)})
