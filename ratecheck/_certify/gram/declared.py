@@ -16,6 +16,7 @@ from linsys.linalg import Numbers, precision
 from ratecheck._certify.gram.forms import Form
 from ratecheck._certify.gram.problem import Problem
 from ratecheck._claims.claim import Claim, OfInstance
+from ratecheck._claims.fields import magnitude_of
 from ratecheck._claims.samples import Batch, draw
 from ratecheck._claims.space import Fault, quiet
 from ratecheck._discover.catalogue import Item, module
@@ -26,6 +27,8 @@ INSTANCES, DIGITS = 12, 40
 #: How far the two sides may be apart, relative to the sum of what they add up: rounding in 40
 #: digits, with room for what linear algebra loses of them.
 _SAME = 1e-20
+#: The same relative to the instance's largest number, squared: what should be zero is rounding.
+_ZERO = 1e-32
 
 
 @dataclass(frozen=True)
@@ -149,6 +152,7 @@ def compare(theorem: Theorem, claim: Claim, batch: Batch, digits: int = DIGITS) 
             scale = 1 if theorem.scale is None else OfInstance(theorem.scale)(view)
             instance = _shaped(problem, given, lead)
             scale = np.broadcast_to(np.asarray(scale), lead).reshape(-1)
+            least = _ZERO * float(max(1.0, magnitude_of([*batch.fields.values()]).max())) ** 2
             if (scale <= 0).any():
                 return "`scale` must be positive; found a number that is not"
             stated = (problem.conclusion.measured, problem.conclusion.bound)
@@ -160,7 +164,7 @@ def compare(theorem: Theorem, claim: Claim, batch: Batch, digits: int = DIGITS) 
                     return f"the claim's {name} side must not be negative; found one that is"
                 value, size = evaluated(form, instance)
                 expected = scale * flat**theorem.power
-                wrong = abs(value - expected) > _SAME * (size + abs(expected))
+                wrong = abs(value - expected) > _SAME * (size + abs(expected)) + least
                 if np.any(wrong):
                     k = int(np.argmax(np.broadcast_to(wrong, flat.shape)))
                     shown = [float(np.broadcast_to(x, flat.shape)[k]) for x in (value, expected)]
@@ -169,7 +173,7 @@ def compare(theorem: Theorem, claim: Claim, batch: Batch, digits: int = DIGITS) 
                         f"found {shown[0]:.9g}"
                     )
             for assumption in problem.assumed:
-                if reason := _broken(assumption, instance):
+                if reason := _broken(assumption, instance, least):
                     return f"assumption {assumption.name!r} must hold at instances; {reason}"
             for name in problem.parameters:
                 if (instance[name] < 0).any():
@@ -202,7 +206,7 @@ def _shaped(
     return shaped
 
 
-def _broken(assumption: Any, instance: Mapping[str, Numbers]) -> str:
+def _broken(assumption: Any, instance: Mapping[str, Numbers], least: float) -> str:
     """What an assumption comes out as where it does not hold up to rounding."""
     if len(assumption.matrix) > 1:
         pairs = [[evaluated(form, instance) for form in row] for row in assumption.matrix]
@@ -213,11 +217,12 @@ def _broken(assumption: Any, instance: Mapping[str, Numbers]) -> str:
             ).reshape(len(pairs), len(pairs), -1)
             for k in (0, 1)
         )
-        least = np.linalg.eigvalsh(np.moveaxis(values, -1, 0))[:, 0]
-        low = least < -1e-9 * sizes.max(axis=(0, 1))
-        return f"found an eigenvalue {least.min():.3g}" if low.any() else ""
+        lowest = np.linalg.eigvalsh(np.moveaxis(values, -1, 0))[:, 0]
+        low = lowest < -1e-9 * sizes.max(axis=(0, 1))
+        return f"found an eigenvalue {lowest.min():.3g}" if low.any() else ""
     value, size = evaluated(assumption.matrix[0][0], instance)
-    wrong = abs(value) > _SAME * size if assumption.equal else value < -_SAME * size
+    room = _SAME * size + least
+    wrong = abs(value) > room if assumption.equal else value < -room
     return f"found {float(np.ravel(value)[np.argmax(wrong)]):.3g}" if np.any(wrong) else ""
 
 

@@ -1,0 +1,91 @@
+"""The papers' theorems: each is its claim, and is proved; a bound below it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from ratecheck import gram
+from ratecheck._certify.gram.declared import Theorem, disagreement, theorem_of
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._discover.papers import installed
+
+ITEMS = [(item, stated) for item in find_claims([]) if (stated := theorem_of(item))]
+#: The quickest of every paper; all of them in the slow tests.
+QUICK = ("firm.lemma1", "affpcl.corF1", "fslora.eq14_corrected", "psl.eq_B9_linear", "ood.lemma_5")
+
+#: Theorems with a bound that another one halves or lowers.
+LOOSE = {
+    "firm.eq41_42": "it is twice firm.eq41_sharper",
+    "affpcl.corF3_lyap": "affpcl.corF3_lyap_sharper has less of one kind of noise",
+}
+EACH = [
+    pytest.param(
+        item, stated, id=item.id, marks=() if item.id.startswith(QUICK) else pytest.mark.slow
+    )
+    for item, stated in ITEMS
+]
+
+
+def test_every_paper_has_theorems() -> None:
+    assert {item.entry.paper for item, _ in ITEMS} == set(installed())
+    assert len(ITEMS) >= 15
+
+
+@pytest.mark.parametrize(("item", "stated"), EACH)
+def test_a_theorem_is_its_claim_and_proved(item: Item, stated: Theorem) -> None:
+    assert isinstance(item.entry, Claim)
+    assert stated.text
+    assert disagreement(stated, item.entry, total=40, seed="test") == ""
+    proof = gram.prove(stated.problem)
+    assert proof.excess == 0
+    proof.check()
+
+
+@pytest.mark.parametrize(("item", "stated"), EACH)
+def test_a_smaller_bound_is_not_the_claim(item: Item, stated: Theorem) -> None:
+    """A comparison that accepted another bound would accept any theorem."""
+
+    def smaller(p: gram.Problem) -> None:
+        stated.state(p)
+        assert p.conclusion is not None
+        bound = p.conclusion.bound
+        p.show(p.conclusion.measured - bound / 10 <= bound * Fraction(8, 10))
+
+    assert isinstance(item.entry, Claim)
+    changed = Theorem(stated.id, smaller, stated.at, stated.power, stated.scale)
+    assert "must be that of the claim" in disagreement(changed, item.entry)
+
+
+def _tightened(stated: Theorem) -> Callable[[], gram.Problem]:
+    """The same with less on the larger side: by a tenth of the sizes of its terms."""
+
+    def problem() -> gram.Problem:
+        p = stated.problem
+        assert p.conclusion is not None
+        difference = p.conclusion.slack
+        size = gram.Form({key: abs(c) for key, c in difference.terms.items() if _square(key[1])})
+        p.show(p.conclusion.measured + size / 10 <= p.conclusion.bound)
+        return p
+
+    return problem
+
+
+def _square(atom: tuple[str, ...]) -> bool:
+    return not atom or (len(atom) == 2 and atom[0] == atom[1])
+
+
+@pytest.mark.parametrize(("item", "stated"), [each for each in EACH if str(each.id) not in LOOSE])
+def test_a_stronger_statement_has_no_proof(item: Item, stated: Theorem) -> None:
+    with pytest.raises(gram.Unproved):
+        gram.prove(_tightened(stated)())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOOSE)
+def test_what_is_called_loose_is(name: str) -> None:
+    (stated,) = [stated for item, stated in ITEMS if item.id == name]
+    gram.prove(_tightened(stated)()).check()
