@@ -87,8 +87,8 @@ def free_memory(device: torch.device | str = "cpu") -> int | None:
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + unused
-    found = re.search(r"MemAvailable:\s*(\d+) kB", _text("/proc/meminfo"))
-    free = [int(found[1]) << 10] if found else []
+    available = re.search(r"MemAvailable:\s*(\d+) kB", _text("/proc/meminfo"))
+    free = [int(available[1]) << 10] if available else []
     groups = Path("/sys/fs/cgroup")  # of version 2, then of version 1
     for limit, used in (
         ("memory.max", "memory.current"),

@@ -68,7 +68,7 @@ def _chosen(model: nn.Module, copies: int) -> list[nn.Linear]:
         return []
     if torch.is_autocast_enabled("cpu"):
         return []
-    found = [
+    layers = [
         module
         for module in model.modules()
         if type(module) is nn.Linear
@@ -77,11 +77,11 @@ def _chosen(model: nn.Module, copies: int) -> list[nn.Linear]:
         and module.weight.dtype == torch.float32
         and not module.weight.requires_grad
     ]
-    if sum(module.weight.nbytes for module in found) < _LEAST:
+    if sum(module.weight.nbytes for module in layers) < _LEAST:
         return []
     free = free_memory()
-    needed = sum(copies * module.weight.nbytes for module in found if module not in _COPIES)
-    return [] if free is None or needed > free // 2 else found
+    needed = sum(copies * module.weight.nbytes for module in layers if module not in _COPIES)
+    return [] if free is None or needed > free // 2 else layers
 
 
 def _copies(module: nn.Linear, gradients: bool) -> _Copies:

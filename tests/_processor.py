@@ -43,8 +43,8 @@ def newer(than: int) -> str:
 def elementary() -> str:
     """A digest of functions of the C library, of enough numbers for a last bit to differ."""
     numbers = np.random.default_rng(0).uniform(-20.0, 20.0, 20_000).tolist()
-    found = [(math.sin(v), math.exp(v), math.pow(abs(v), 1.7)) for v in numbers]
-    return hashlib.sha256(np.array(found).tobytes()).hexdigest()
+    functions = [(math.sin(v), math.exp(v), math.pow(abs(v), 1.7)) for v in numbers]
+    return hashlib.sha256(np.array(functions).tobytes()).hexdigest()
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -86,10 +86,10 @@ def report_of_a_process(environment: dict[str, str]) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr
     printed = done.stdout
-    found: dict[str, Any] = json.loads(printed.splitlines()[-1])
-    found["MKL"] = sorted(set(re.findall(r"CNR:(\w+)", printed)))
-    found["oneDNN"] = re.findall(r"info,cpu,isa:(.*)", printed)
-    return found
+    details: dict[str, Any] = json.loads(printed.splitlines()[-1])
+    details["MKL"] = sorted(set(re.findall(r"CNR:(\w+)", printed)))
+    details["oneDNN"] = re.findall(r"info,cpu,isa:(.*)", printed)
+    return details
 
 
 if __name__ == "__main__":

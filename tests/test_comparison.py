@@ -36,11 +36,11 @@ def test_lines_are_counted() -> None:
 
 @pytest.mark.slow
 def test_hypothesis_refutes_the_wrong_constant_alone() -> None:
-    found = program("with_hypothesis")
-    found.theorem_1()
-    found.theorem_2()
+    output = program("with_hypothesis")
+    output.theorem_1()
+    output.theorem_2()
     with pytest.raises(AssertionError):
-        found.wrong_constant()
+        output.wrong_constant()
 
 
 @pytest.mark.slow
@@ -62,6 +62,6 @@ if importlib.util.find_spec("PEPit"):  # which is no library that we ask for
 
     @pytest.mark.slow
     def test_pepit_finds_the_worst_case() -> None:
-        found = program("with_pepit")
-        assert found.theorem_1() == pytest.approx(1 / 22, rel=1e-4)
-        assert found.theorem_2() == pytest.approx(0.81, rel=1e-4)
+        output = program("with_pepit")
+        assert output.theorem_1() == pytest.approx(1 / 22, rel=1e-4)
+        assert output.theorem_2() == pytest.approx(0.81, rel=1e-4)

@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[1]
 def recipes() -> list[str]:
     """The complete files that the text shows: an experiment, its tests, a claim."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    found = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(found) == 3
-    return found
+    matches = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(matches) == 3
+    return matches
 
 
 def run(file: Path, out: Path, command: str = "run") -> subprocess.CompletedProcess[str]:

@@ -29,8 +29,8 @@ CHANGES = {
 
 def page(name: str) -> str:
     """A page by the name of its file."""
-    (found,) = (path for path in PAGES if path.name == name)
-    return found.read_text()
+    (file,) = (path for path in PAGES if path.name == name)
+    return file.read_text()
 
 
 def printed(program: str) -> list[str]:

@@ -21,14 +21,14 @@ def circle(*packages: str) -> list[str]:
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:
-        found: list[str] = error.args[1]
-        return found
+        modules: list[str] = error.args[1]
+        return modules
     return []
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    found = circle("ratecheck", *PACKAGES)
-    assert not found, " <- ".join(found)
+    cycle = circle("ratecheck", *PACKAGES)
+    assert not cycle, " <- ".join(cycle)
 
 
 @pytest.mark.parametrize(

@@ -68,23 +68,23 @@ def test_the_stored_answer_is_that_of_a_fresh_run(
 
 @pytest.mark.slow
 def test_five_sites_gain_and_the_desert_loses(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, found = executed
-    exact = dict(zip(SITES, found["exact"], strict=True))
-    assert found["yes"] == [True] * 5 + [False]
+    _, values = executed
+    exact = dict(zip(SITES, values["exact"], strict=True))
+    assert values["yes"] == [True] * 5 + [False]
     assert min(exact[name] for name in SITES[:5]) > 3.5
     assert exact["desert"] < 0.5
     # The bound says that all of them gain; the ratio of noises says by how much they do, and what
     # no number of agents exceeds.
-    assert min(found["predicted"]) > 2
-    np.testing.assert_allclose(found["ratio"], found["long_run"], rtol=1e-5)
-    np.testing.assert_allclose(found["measured"][-1][4:], found["ceiling"][4:], rtol=0.05)
-    assert found["valid_from"] < 10_000
+    assert min(values["predicted"]) > 2
+    np.testing.assert_allclose(values["ratio"], values["long_run"], rtol=1e-5)
+    np.testing.assert_allclose(values["measured"][-1][4:], values["ceiling"][4:], rtol=0.05)
+    assert values["valid_from"] < 10_000
 
 
 @pytest.mark.slow
 def test_an_agent_without_noise_is_better_off_alone(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, found = executed
-    alone, together = (np.array(found["pair"][name]) for name in ("learning alone", "AffPCL"))
+    _, values = executed
+    alone, together = (np.array(values["pair"][name]) for name in ("learning alone", "AffPCL"))
     assert (together[:, 0] > 100 * alone[:, 0]).all()
     assert (together[:, 1] < alone[:, 1]).all()
     # (1 - alpha)^(2t) with alpha = ln t / t, x_*^1 = 1
@@ -96,9 +96,9 @@ def test_an_agent_without_noise_is_better_off_alone(executed: tuple[Any, dict[st
 def test_speed_up_grows_with_the_group_up_to_a_ceiling(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
-    measured, sizes = np.array(found["measured"]), np.array(found["sizes"])
-    np.testing.assert_allclose(measured[0], found["exact"], rtol=1e-12)
+    _, values = executed
+    measured, sizes = np.array(values["measured"]), np.array(values["sizes"])
+    np.testing.assert_allclose(measured[0], values["exact"], rtol=1e-12)
     growth = measured[-1] / measured[0]
     assert sizes[-1] / sizes[0] == 128
     assert growth[0] > 20  # the city is close to the centre
@@ -111,13 +111,13 @@ def test_simulation_and_log_agree_with_the_exact_speed_up(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
     # Seeds are fixed, so that the outcome is too; 6 intervals of 99 % and 6 of 90 % were drawn.
-    _, found = executed
-    target, low, high = (np.array(found[name]) for name in ("target", "low", "high"))
+    _, values = executed
+    target, low, high = (np.array(values[name]) for name in ("target", "low", "high"))
     assert ((low < target) & (target < high)).all()
     assert (high / low < 1.5).all()
     assert (low[:5] > 1).all()
     assert high[5] < 1
-    exact, below, above = (np.array(found[name]) for name in ("exact", "below", "above"))
+    exact, below, above = (np.array(values[name]) for name in ("exact", "below", "above"))
     assert ((below < exact) & (exact < above)).all()
 
 

@@ -56,11 +56,11 @@ def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str,
 def test_beta_matters_where_it_is_comparable_with_the_curvature(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
-    ratio = np.array(found["spread"]) / found["spread"][0]
-    predicted = np.array(found["predicted"])
-    assert found["betas"][:3] == [0.0, 0.01, 0.05]
-    assert found["D"] > 2
+    _, values = executed
+    ratio = np.array(values["spread"]) / values["spread"][0]
+    predicted = np.array(values["predicted"])
+    assert values["betas"][:3] == [0.0, 0.01, 0.05]
+    assert values["D"] > 2
     # D / (D + beta) leaves out that the weights themselves move: read roughly, as the text says
     assert (np.abs(np.log(ratio / predicted)) < np.log(1.3)).all()
     assert ratio[2] > 0.95  # the paper's beta
@@ -71,10 +71,10 @@ def test_beta_matters_where_it_is_comparable_with_the_curvature(
 def test_a_large_beta_trades_one_reward_for_the_other(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
+    _, values = executed
     at = {
-        name: dict(zip(("spread", "mean", "true", "gap", *found["names"]), rows, strict=True))
-        for name, rows in found["results"].items()
+        name: dict(zip(("spread", "mean", "true", "gap", *values["names"]), rows, strict=True))
+        for name, rows in values["results"].items()
     }
     none, paper, large = at["beta = 0"], at["beta = 0.05"], at["beta = 5"]
     for key in ("spread", "mean", "true"):
@@ -87,8 +87,8 @@ def test_a_large_beta_trades_one_reward_for_the_other(
 
 @pytest.mark.slow
 def test_nothing_lies_beyond_the_front(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, found = executed
-    corners, reached = np.array(found["corners"]), np.array(found["best"])
+    _, values = executed
+    corners, reached = np.array(values["corners"]), np.array(values["best"])
     for w in np.linspace(0, 1, 21):
         weights = np.array([w, 1 - w])
         assert (reached @ weights).max() < (corners @ weights).max() + 1e-9

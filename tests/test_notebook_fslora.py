@@ -45,7 +45,7 @@ print(json.dumps({
     "bytes": [runs[k][0][2] for k in SKETCHES], "width": width,
     "reachable": float(reachable), "start": float(accuracy(start)),
     "totals": list(totals.values()),
-    "seconds": {name: found.tolist() for name, found in seconds.items()},
+    "seconds": {name: times.tolist() for name, times in seconds.items()},
     "curves": {k: curves[k].tolist() for k in SKETCHES}, "times": times.tolist(),
 }))
 """
@@ -65,60 +65,60 @@ def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str,
 
 
 def test_the_price_is_the_formula_in_the_text(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, found = executed
-    r, BB = found["r"], np.array(found["BB"])
-    M = [BB * np.array(second) for second in found["AMA"]]
-    assert len(M) == found["weak"]
+    _, values = executed
+    r, BB = values["r"], np.array(values["BB"])
+    M = [BB * np.array(second) for second in values["AMA"]]
+    assert len(M) == values["weak"]
     for k, price, sketched in zip(
-        found["sketches"], found["prices"], found["sketched"], strict=True
+        values["sketches"], values["prices"], values["sketched"], strict=True
     ):
         each = [(r / k - 1) * (r * np.trace(one) - one.sum()) / (r - 1) / 2 for one in M]
-        assert price == pytest.approx(sum(each) / found["devices"], rel=1e-9, abs=1e-12)
+        assert price == pytest.approx(sum(each) / values["devices"], rel=1e-9, abs=1e-12)
         by_covariance = [(covariance(r, k) * one).sum() / 2 for one in M]
         assert by_covariance == pytest.approx(each, rel=1e-9, abs=1e-12)
-        assert sketched - found["f"] == pytest.approx(price, rel=1e-9, abs=1e-12)
-    halved = np.array(found["prices"][:-1])
+        assert sketched - values["f"] == pytest.approx(price, rel=1e-9, abs=1e-12)
+    halved = np.array(values["prices"][:-1])
     assert (halved[:-1] > 2 * halved[1:]).all()
 
 
 def test_a_small_k_does_harm_and_a_larger_one_helps(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
-    reached = np.array([found["accuracy"][str(k)] for k in found["sketches"]])
-    idle, noise = found["accuracy"]["0"], max(found["spread"])
-    ratio = np.array(found["prices"]) / found["gain"]
+    _, values = executed
+    reached = np.array([values["accuracy"][str(k)] for k in values["sketches"]])
+    idle, noise = values["accuracy"]["0"], max(values["spread"])
+    ratio = np.array(values["prices"]) / values["gain"]
     assert noise < 0.03
     assert (np.diff(reached) > noise).all()
     assert (reached[ratio > 3] < idle - noise).all()
     assert (reached[ratio < 1.5] > idle + noise).all()
-    assert found["start"] < reached.min()
-    assert reached.max() < found["reachable"] + noise
+    assert values["start"] < reached.min()
+    assert reached.max() < values["reachable"] + noise
 
 
 def test_more_rounds_do_not_make_up_for_a_small_k(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
-    assert found["bytes"] == [k * found["width"] * 8 for k in found["sketches"]]
-    for total in found["totals"]:
+    _, values = executed
+    assert values["bytes"] == [k * values["width"] * 8 for k in values["sketches"]]
+    for total in values["totals"]:
         row = [
-            np.interp(total / sent, found["times"], found["curves"][str(k)])
-            for k, sent in zip(found["sketches"], found["bytes"], strict=True)
-            if total / sent <= found["times"][-1]
+            np.interp(total / sent, values["times"], values["curves"][str(k)])
+            for k, sent in zip(values["sketches"], values["bytes"], strict=True)
+            if total / sent <= values["times"][-1]
         ]
         assert row == sorted(row)
 
 
 def test_every_k_is_timed_in_every_turn(executed: tuple[Any, dict[str, Any]]) -> None:
     """How long it takes is no matter of a test; that it was measured, and is shown, is."""
-    notebook, found = executed
+    notebook, values = executed
     (table,) = (text_of(c) for c in notebook.cells if c.source.startswith("def timed"))
-    assert len(found["seconds"]) == 2
-    for times in found["seconds"].values():
+    assert len(values["seconds"]) == 2
+    for times in values["seconds"].values():
         turns = np.array(times)
         assert len(turns) >= 30
-        assert turns.shape[1] == len(found["sketches"])
+        assert turns.shape[1] == len(values["sketches"])
         assert (turns > 0).all()
         for column in turns.T:
             assert f"{1000 * np.median(column):.2f} (" in table

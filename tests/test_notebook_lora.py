@@ -31,8 +31,8 @@ PROBE = """
 import json
 print(json.dumps({
     "said": said, "n": N,
-    "errors": {k: {m: e.tolist() for m, e in found[0].items()} for k, found in results.items()},
-    "share": {k: found[1].tolist() for k, found in results.items()},
+    "errors": {k: {m: e.tolist() for m, e in result[0].items()} for k, result in results.items()},
+    "share": {k: result[1].tolist() for k, result in results.items()},
     "clean": clean_share.tolist(), "drawn": drawn_share.tolist(),
 }))
 """
@@ -70,31 +70,31 @@ def test_one_line_takes_it_from_the_linear_system_to_the_model() -> None:
 def test_agents_that_do_not_differ_are_fedavg_in_both_worlds(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
-    text = {name: np.array(e) for name, e in found["errors"]["text_agents"].items()}
+    _, values = executed
+    text = {name: np.array(e) for name, e in values["errors"]["text_agents"].items()}
     np.testing.assert_allclose(text["AffPCL"][0], text["FedAvg"][0], rtol=1e-3)
     assert (text["learning alone"][0, :, -2:].mean() > 1.05 * text["FedAvg"][0, :, -2:]).any()
-    for share in found["share"].values():  # 16 draws, five seeds: about 10 %
-        assert abs(np.mean(share[0]) * found["n"] - 1) < 0.3
-    assert found["said"][0] == "YES"
+    for share in values["share"].values():  # 16 draws, five seeds: about 10 %
+        assert abs(np.mean(share[0]) * values["n"] - 1) < 0.3
+    assert values["said"][0] == "YES"
 
 
 def test_agents_that_differ_are_better_off_than_with_fedavg(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
-    for errors in found["errors"].values():
+    _, values = executed
+    for errors in values["errors"].values():
         last = {name: np.array(e)[1, :, -1].mean() for name, e in errors.items()}
         assert last["AffPCL"] < 0.9 * last["FedAvg"]
         assert last["AffPCL"] < 1.2 * last["learning alone"]
-    for share in found["share"].values():
+    for share in values["share"].values():
         assert np.mean(share[1]) > 2 * np.mean(share[0])
-    assert found["said"][1:] == ["NOT DECIDED", "YES"]
+    assert values["said"][1:] == ["NOT DECIDED", "YES"]
 
 
 def test_the_noise_of_drawn_labels_stays(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, found = executed
-    assert min(found["drawn"]) > 2 * np.mean(found["clean"])
+    _, values = executed
+    assert min(values["drawn"]) > 2 * np.mean(values["clean"])
 
 
 @pytest.mark.parametrize(("rounds", "left"), [(50, True), (0, False)])

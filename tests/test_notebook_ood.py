@@ -75,20 +75,20 @@ def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str,
 def test_most_of_the_reward_survives_and_preferences_help(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
-    new, own = np.array(found["survived"]).T
-    assert found["kept"] == pytest.approx((new.mean() - 0.5) / (own.mean() - 0.5))
-    scores = dict(zip(found["names"], np.array(found["scores"]).T, strict=True))
+    _, values = executed
+    new, own = np.array(values["survived"]).T
+    assert values["kept"] == pytest.approx((new.mean() - 0.5) / (own.mean() - 0.5))
+    scores = dict(zip(values["names"], np.array(values["scores"]).T, strict=True))
     for name, reached in scores.items():
         if name != "SFT":
             assert (reached > scores["SFT"]).all()
-    assert found["curve"][-1] > found["curve"][0] + 0.1
+    assert values["curve"][-1] > values["curve"][0] + 0.1
 
 
 @pytest.mark.slow
 def test_the_answer_says_what_the_intervals_say(executed: tuple[Any, dict[str, Any]]) -> None:
-    notebook, found = executed
-    scores = dict(zip(found["names"], np.array(found["scores"]).T, strict=True))
+    notebook, values = executed
+    scores = dict(zip(values["names"], np.array(values["scores"]).T, strict=True))
     answer = text_of(notebook.cells[tagged(notebook, "answer")])
     for name in ("reward", "reward, fitted beta", "HPL"):
         lead = scores["OOD-PL"] - scores[name]
@@ -103,10 +103,10 @@ def test_the_answer_says_what_the_intervals_say(executed: tuple[Any, dict[str, A
 def test_beta_is_a_step_size_for_a_linear_reward_alone(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
-    for same_step, scaled_step in found["linear"]:
+    _, values = executed
+    for same_step, scaled_step in values["linear"]:
         assert scaled_step < 1e-12 < 0.1 < same_step
-    one, large = found["by_beta"][1], found["by_beta"][-1]
+    one, large = values["by_beta"][1], values["by_beta"][-1]
     assert one[0] == one[1]  # at beta = 1 both columns are one run
     assert max(large) < one[0] - 0.05
 

@@ -30,7 +30,7 @@ everything = example()
 print(json.dumps({
     "n": float(n), "sizes": [d1, d2], "group": group, "alone": alone, "shared": shared, "own": own,
     "numbers": {name: float(p) for name, (_, p) in methods.items()},
-    "gains": {name: [float(g.mean()) for g in found] for name, found in curves.items()},
+    "gains": {name: [float(g.mean()) for g in gains] for name, gains in curves.items()},
     "advantage": float(advantage.mean()), "noise": float(noise), "misfit": float(misfit),
     "prices": [float(p) for p in prices], "users": int(everything["user"].max()) + 1,
     "within": {name: float(g.mean()) for name, g in regrouped.items()},
@@ -57,45 +57,46 @@ def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str,
 def test_the_strangers_and_nobody_else_are_better_alone(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
-    assert found["users"] == 12
-    assert found["alone"] == [9, 10, 11]
-    assert found["group"] == list(range(9))
+    _, values = executed
+    assert values["users"] == 12
+    assert values["alone"] == [9, 10, 11]
+    assert values["group"] == list(range(9))
 
 
 @pytest.mark.slow
 def test_the_prices_are_numbers_of_parameters(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, found = executed
-    d1, d2 = found["sizes"]
-    N, numbers = found["users"], found["numbers"]
+    _, values = executed
+    d1, d2 = values["sizes"]
+    N, numbers = values["users"], values["numbers"]
     assert numbers["own, full"] == d1 * d2
     assert numbers["own, k = 1"] == d1 + d2 - 1
     assert numbers["shared, k = 1"] == pytest.approx(d2 + (d1 - 1) / N)
     assert numbers["shared, k = 2"] == pytest.approx(2 * d2 + 2 * (d1 - 2) / N)
     assert numbers["one for all"] == pytest.approx(d1 * d2 / N)
-    k = int(found["shared"].split()[-1])
-    members = len(found["group"])
-    assert found["prices"][0] == pytest.approx(k * d2 + k * (d1 - k) / members)
-    assert found["prices"][1] == numbers[found["own"]]
-    gap = (found["prices"][1] - found["prices"][0]) / (2 * found["n"])
-    assert found["misfit"] == pytest.approx(gap - found["advantage"])
+    k = int(values["shared"].split()[-1])
+    members = len(values["group"])
+    assert values["prices"][0] == pytest.approx(k * d2 + k * (d1 - k) / members)
+    assert values["prices"][1] == numbers[values["own"]]
+    gap = (values["prices"][1] - values["prices"][0]) / (2 * values["n"])
+    assert values["misfit"] == pytest.approx(gap - values["advantage"])
 
 
 @pytest.mark.slow
 def test_sharing_pays_in_the_group_and_more_so_with_few_comparisons(
     executed: tuple[Any, dict[str, Any]],
 ) -> None:
-    _, found = executed
-    assert found["advantage"] > found["noise"] > 0
-    within = found["within"]
-    assert found["shared"] == max(("shared, k = 1", "shared, k = 2"), key=within.__getitem__)
-    assert max(within, key=within.__getitem__) == found["shared"]
-    gains = found["gains"]
+    _, values = executed
+    assert values["advantage"] > values["noise"] > 0
+    within = values["within"]
+    assert values["shared"] == max(("shared, k = 1", "shared, k = 2"), key=within.__getitem__)
+    assert max(within, key=within.__getitem__) == values["shared"]
+    gains = values["gains"]
     lead = np.subtract(gains["shared, k = 1"], gains["own, full"])
     assert (np.diff(lead) < 0).all()  # over ever more comparisons
     assert lead[0] > 0
 
 
+@pytest.mark.slow
 def test_takes_comparisons_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three users who want the same: nobody is better alone, and one for all is best."""
     monkeypatch.setattr(plt, "show", lambda: None)
@@ -117,7 +118,7 @@ def test_takes_comparisons_of_ones_own(tmp_path: Path, monkeypatch: pytest.Monke
     plt.close("all")
     assert (names["d1"], names["d2"], names["N"]) == (4, 2, 3)
     assert names["alone"] == []
-    assert all(len(found[-1]) == 120 for found in names["curves"].values())
+    assert all(len(curve[-1]) == 120 for curve in names["curves"].values())
     assert names["final"]["one for all"].mean() > names["final"]["own, full"].mean()
 
 

@@ -108,15 +108,15 @@ def test_a_value_is_taken_or_refused_by_name(seed: int, number: int, tmp_path: P
 
 def small_configurations() -> dict[str, Any]:
     """The configuration of every experiment that its suite runs, by id; models are left out."""
-    found = {}
+    configurations = {}
     for folder in FOLDERS:
         for path in sorted(Path(__file__).with_name(folder).glob("test_*.py")):
             if "rc.ExperimentSuite" in path.read_text():
                 module = importlib.import_module(f"tests.{folder}.{path.stem}")
                 for suite in vars(module).values():
                     if isinstance(suite, type) and issubclass(suite, rc.ExperimentSuite):
-                        found.update({m.EXPERIMENT.id: c for m, c in suite.small.items()})
-    return {name: found[name] for name in registry.names()}
+                        configurations.update({m.EXPERIMENT.id: c for m, c in suite.small.items()})
+    return {name: configurations[name] for name in registry.names()}
 
 
 def run_small(name: str, values: dict[str, Any], key: str, value: str, folder: str) -> str:
@@ -124,8 +124,8 @@ def run_small(name: str, values: dict[str, Any], key: str, value: str, folder: s
     warnings.simplefilter("ignore")
     experiment = FIND(name)
     small = experiment.config_type(**values)
-    found = replace(experiment, profiles={"quick": small, "paper": small})
-    registry.find_experiment = lambda reference: found  # type: ignore[assignment]
+    changed = replace(experiment, profiles={"quick": small, "paper": small})
+    registry.find_experiment = lambda reference: changed  # type: ignore[assignment]
     job = Job(Store(Path(folder)), overrides=(f"{key}={value}",), figures=False)
 
     def perform() -> None:

@@ -158,8 +158,8 @@ def test_kernels_have_the_same_bits_on_older_processors(target: int, tmp_path: P
     features, widest = TARGETS[min(target, generation())]
     variables = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
     assert report_of_a_process({**os.environ, **variables})["kernels"] == widest
-    found = in_new_process(ENTRIES, tmp_path, **variables)
-    assert found == dict(zip(ENTRIES, digests(ENTRIES), strict=True))
+    printed = in_new_process(ENTRIES, tmp_path, **variables)
+    assert printed == dict(zip(ENTRIES, digests(ENTRIES), strict=True))
 
 
 #: The kernels with two roundings where they have one, as a compiler of another mind might.
@@ -177,8 +177,8 @@ print(*digests(sys.argv[1:]), sep="\\n")
 
 def test_other_roundings_in_the_kernels_are_noticed(tmp_path: Path) -> None:
     entries = ["draw Gaussian"]
-    found = in_new_process(entries, tmp_path, UNFUSED)
-    assert found != dict(zip(entries, digests(entries), strict=True))
+    printed = in_new_process(entries, tmp_path, UNFUSED)
+    assert printed != dict(zip(entries, digests(entries), strict=True))
 
 
 def test_the_cache_tells_processors_apart(tmp_path: Path) -> None:

@@ -213,8 +213,8 @@ def test_the_user_s_files_import_theirs_and_our_modules_ours(
     script = ours.script.with_name("pytest")
     script.write_text("import pytest\nraise SystemExit(pytest.main())")
     # pytest itself puts the folder above packages on the path, of other files their own folder
-    found = [] if init else ["-o", f"pythonpath={folder}"]
-    for command in ([script, *found], ["-m", "pytest"]):
+    arguments = [] if init else ["-o", f"pythonpath={folder}"]
+    for command in ([script, *arguments], ["-m", "pytest"]):
         options = ["-q", "-p", "no:cacheprovider", "tests"]
         assert "1 passed" in said([ours.python, *command, *options], folder)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(PROCESS)])
@@ -265,7 +265,11 @@ assert sys.modules["ratecheck._own.mgda.momdp"] is mgda.momdp
 """
 
 
-@pytest.mark.parametrize("init", [True, False], ids=["with init", "without init"])
+@pytest.mark.parametrize(
+    "init",
+    [True, pytest.param(False, marks=pytest.mark.slow)],
+    ids=["with init", "without init"],
+)
 def test_a_folder_that_comes_onto_the_path_later(init: bool, tmp_path: Path) -> None:
     researchers(tmp_path / "folder", init)
     program = f"import sys; sys.path.append({str(ROOT)!r}){LATER}"
@@ -378,13 +382,13 @@ def test_a_stranger_that_is_there_already_is_named_in_a_line(
         check=False,
         cwd=folder,
     )
-    expected, found = (
+    expected, shown = (
         place / "experiments" / "__init__.py" for place in (ours.packages, folder.resolve())
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"ratecheck: package experiments must be {expected}; "
-        f"found {found}, which was imported before\n"
+        f"found {shown}, which was imported before\n"
     )
 
 

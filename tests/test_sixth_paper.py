@@ -43,8 +43,8 @@ def test_it_is_short() -> None:
 def test_its_claims_are_judged_beside_the_others(site: Path) -> None:
     done = ratecheck(site, "audit", "fedprox", "--json")
     assert done.returncode == 0, done.stderr
-    found = {row["id"]: row["verdict"] for row in json.loads(done.stdout)}
-    assert found == {
+    verdicts = {row["id"]: row["verdict"] for row in json.loads(done.stdout)}
+    assert verdicts == {
         "fedprox.contraction": "holds",
         "fedprox.fixed_point": "violated",
         "fedprox.fixed_point_corrected": "holds",

@@ -26,6 +26,7 @@ states forwards, their gradients backwards) for each token that a client has to 
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 import warnings
@@ -283,6 +284,7 @@ def measure(quick: bool) -> Measured:
     with one_core(), one_thread():
         for kind, make in (("questions", questions), ("pairs", pairs)):
             _measure(measured, kind, make(CLIENTS * SAMPLES), quick)
+            gc.collect()  # models are in circles of references
     return measured
 
 
@@ -304,7 +306,10 @@ def _measure(
 def _exact(samples: Sequence[Example] | Sequence[Pair], quick: bool) -> list[Tensor]:
     """What the peer finds in float64, a round of local steps and with pairs one of AffPCL."""
     peer = Switched(_clients(samples, quick)).double()
-    return [peer.round(), *([peer.clients.affpcl(peer)] if peer.clients.compared else [])]
+    moves = [peer.round(), *([peer.clients.affpcl(peer)] if peer.clients.compared else [])]
+    del peer
+    gc.collect()
+    return moves
 
 
 @contextmanager

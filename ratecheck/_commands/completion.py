@@ -31,10 +31,10 @@ def bridges(incomplete: str) -> list[str]:
 def claims(incomplete: str) -> list[str]:
     """Papers, sections and the project's claims; behind a dot, those of all papers as well."""
     own = [row for row in _own() if not _is_experiment(row)]
-    found = {*papers.installed(), *_in_folders("claims"), *(row["paper"] for row in own)}
+    names = {*papers.installed(), *_in_folders("claims"), *(row["paper"] for row in own)}
     if "." in incomplete:
         own += [row for row in listing.last_of_papers() if not _is_experiment(row)]
-    return _that_begin(incomplete, found | {row["id"] for row in own})
+    return _that_begin(incomplete, names | {row["id"] for row in own})
 
 
 def papers_of(incomplete: str) -> list[str]:

@@ -22,11 +22,11 @@ def show(
 ) -> None:
     """Print the least constant of each of these bounds; see :func:`ratecheck.tightest`."""
     items = find_claims(references, broken)
-    found = [tightest(item.entry, effort, seed, limit=limit) for item in items]
+    constants = [tightest(item.entry, effort, seed, limit=limit) for item in items]
     if as_json:
-        print(dump([one.to_dict() for one in found]))
+        print(dump([one.to_dict() for one in constants]))
     else:
-        say(console(), [line for one in found for line in _lines(one)])
+        say(console(), [line for one in constants for line in _lines(one)])
 
 
 def _lines(one: Constant) -> list[str]:

@@ -41,13 +41,13 @@ def rows(out: Path, warn: Callable[[str], None]) -> list[dict[str, Any]]:
         warn: told of every module that cannot be read.
     """
     made_from = _fingerprint(out)
-    found = _kept(_cache(), made_from, lambda broken: _read(out, broken), warn)
+    listed = _kept(_cache(), made_from, lambda broken: _read(out, broken), warn)
     table = find_table(warn)
     if table is not None:
         place = _cache().with_name("list-project.json")
         made_from = made_from and _of_files(made_from, _below(table[0].parent))
-        found = found + _kept(place, made_from, lambda broken: _read_project(out, broken), warn)
-    return sorted(found, key=lambda row: bool(row["kind"] == "claims"))
+        listed = listed + _kept(place, made_from, lambda broken: _read_project(out, broken), warn)
+    return sorted(listed, key=lambda row: bool(row["kind"] == "claims"))
 
 
 def called(text: str, warn: Callable[[str], None]) -> list[dict[str, Any]]:
@@ -60,17 +60,17 @@ def called(text: str, warn: Callable[[str], None]) -> list[dict[str, Any]]:
     Raises:
         InputError: there is none.
     """
-    found = [*_kept(_names(), _fingerprint(None), _read_names, warn), *of_project(warn)]
+    known = [*_kept(_names(), _fingerprint(None), _read_names, warn), *of_project(warn)]
     paper, rest = references.split_paper(
-        text, {row["paper"]: row["source"].partition(",")[0] for row in found}
+        text, {row["paper"]: row["source"].partition(",")[0] for row in known}
     )
-    of_paper = [row for row in found if paper in (None, row["paper"])]
+    of_paper = [row for row in known if paper in (None, row["paper"])]
     matching = [row for row in of_paper if not rest or references.names(rest, row["source"])]
-    matching = matching or [row for row in found if fnmatchcase(row["id"], text)]
+    matching = matching or [row for row in known if fnmatchcase(row["id"], text)]
     if not matching:
         from ratecheck._names import check_name
 
-        check_name("text", text, [row["id"] for row in found])
+        check_name("text", text, [row["id"] for row in known])
     return matching
 
 
@@ -133,12 +133,12 @@ def _kept(
         if made_from and content["made_from"] == made_from:
             return list(content["rows"])
     faults: dict[str, None] = {}  # of one file once
-    found = read(faults.setdefault)
+    fresh = read(faults.setdefault)
     for fault in faults:
         warn(fault)
     if made_from and not faults:
-        _keep(path, {"made_from": made_from, "rows": found})
-    return found
+        _keep(path, {"made_from": made_from, "rows": fresh})
+    return fresh
 
 
 def show(found: Sequence[Mapping[str, Any]]) -> None:

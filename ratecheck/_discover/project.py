@@ -129,10 +129,10 @@ _alone: list[Sequence[Path]] = []
 
 def _places(broken: Broken) -> list[Path]:
     """The files and folders that the table names and that exist."""
-    found = find_table(broken)
-    if found is None:
+    pair = find_table(broken)
+    if pair is None:
         return []
-    table, content = found
+    table, content = pair
     try:
         entries = _entries(table, content)
     except InputError as error:
@@ -151,9 +151,9 @@ def _entries(table: Path, content: Any) -> list[str]:
         InputError: it has another form.
     """
     if not isinstance(content, dict) or set(content) != {KEY}:
-        found = ", ".join(content) if isinstance(content, dict) else repr(content)
+        keys = ", ".join(content) if isinstance(content, dict) else repr(content)
         raise InputError(
-            f"[tool.{TABLE}] in {table} must have the key `{KEY}` alone; found {found or 'nothing'}"
+            f"[tool.{TABLE}] in {table} must have the key `{KEY}` alone; found {keys or 'nothing'}"
         )
     entries = content[KEY]
     if not isinstance(entries, list) or not all(isinstance(entry, str) for entry in entries):

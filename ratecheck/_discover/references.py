@@ -134,10 +134,10 @@ def chosen(text: str, sources: Mapping[str, str]) -> list[str]:
 
     One alone where it is called exactly so, and the others of its paper are called so in part.
     """
-    found = [name for name, source in sources.items() if names(text, source)]
-    exact = [name for name in found if _is_exactly(text, sources[name])]
-    of_papers = {re.split(r"[./]", name)[0] for name in found}
-    return exact if len(exact) == 1 and len(of_papers) == 1 else found
+    matching = [name for name, source in sources.items() if names(text, source)]
+    exact = [name for name in matching if _is_exactly(text, sources[name])]
+    of_papers = {re.split(r"[./]", name)[0] for name in matching}
+    return exact if len(exact) == 1 and len(of_papers) == 1 else matching
 
 
 def one_of(what: str, text: str, ids: Sequence[str]) -> str | None:

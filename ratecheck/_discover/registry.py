@@ -53,13 +53,13 @@ def of_papers(broken: Broken) -> list[tuple[str, Experiment[Any]]]:
     Those on language models come last. ``broken`` is told in one line of every module that cannot
     be imported.
     """
-    found = []
+    experiments = []
     for name, paper in _papers_of().items():
         try:
-            found.append((paper, find_experiment(name)))
+            experiments.append((paper, find_experiment(name)))
         except InputError as error:
             broken(str(error))
-    return found
+    return experiments
 
 
 def _papers_of() -> dict[str, str]:
@@ -153,9 +153,9 @@ def find_experiment(reference: str) -> Experiment[Any]:
     if reference in own:
         return own[reference]
     if is_reference(reference):
-        found = _called(reference, own)
-        if found is not None:
-            return found
+        named = _called(reference, own)
+        if named is not None:
+            return named
     project.check_no_file("experiment", reference)
     try:
         return own[check_name("experiment", reference, sorted({*modules, *own}))]

@@ -321,8 +321,8 @@ def _place(ax: Axes, one: Guide, series: Sequence[Series]) -> None:
             logs.append((s.name, np.log(x[shown]), np.log(y[shown])))
     near = [(x, y) for name, x, y in logs if one.beside in ("", name)]
     if not near:
-        found = repr(one.beside) if one.beside else "no positive values"
-        raise InputError(f"a guide must have a curve of its panel beside it; found {found}")
+        given = repr(one.beside) if one.beside else "no positive values"
+        raise InputError(f"a guide must have a curve of its panel beside it; found {given}")
     height = max(_LEAST_HEIGHT, float(np.ptp(np.concatenate([y for *_, y in logs]))))
     wide = np.concatenate([x for x, _ in near])
     start, end = np.quantile([wide.min(), wide.max()], one.span)

@@ -51,10 +51,10 @@ def fill(text: str, records: Sequence[Record]) -> str:
 
     def number(match: re.Match[str]) -> str:
         name, place, key, form = match.groups()
-        found = [by_id[n] for n in (name, *(f"{p}.{name}" for p in papers)) if n in by_id]
-        if not found:
+        matching = [by_id[n] for n in (name, *(f"{p}.{name}" for p in papers)) if n in by_id]
+        if not matching:
             raise InputError(f"a claim in {match[0]} must be one of the paper; found {name}")
-        return _told(found[0], place, key, form or ".4g", match[0])
+        return _told(matching[0], place, key, form or ".4g", match[0])
 
     return _NUMBER.sub(number, text.replace(_COUNTS, in_words(by_outcome(records))))
 

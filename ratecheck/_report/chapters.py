@@ -97,8 +97,8 @@ def counted(checks: Sequence[Check]) -> str:
     plural |= {"contradicts the paper": "contradict the paper"}
     plural |= {"our own prediction": "our own predictions"}
     plural |= {"our own prediction fails": "of our own predictions fail"}
-    found = by_outcome_of_checks(checks)
-    return ", ".join(f"{n} {plural.get(o, o) if n > 1 else o}" for o, n in found.items() if n)
+    counts = by_outcome_of_checks(checks)
+    return ", ".join(f"{n} {plural.get(o, o) if n > 1 else o}" for o, n in counts.items() if n)
 
 
 def _holding(records: Sequence[Record], title: str) -> list[tuple[str, list[Shown]]]:
@@ -136,10 +136,10 @@ def _broken(records: Sequence[Record], place: Place) -> list[Shown]:
                 "correction": better and _stated(better),
             }
         )
-    found = [(name, group) for name, group in groups.items() if group]
+    filled = [(name, group) for name, group in groups.items() if group]
     return [
         {"name": name, "open": number == 0, "claims": group}
-        for number, (name, group) in enumerate(found)
+        for number, (name, group) in enumerate(filled)
     ]
 
 

@@ -82,8 +82,8 @@ def show_summary(
 
 def by_outcome(checks: Iterable[Check]) -> dict[str, int]:
     """How many checks say what of their paper; the last only where there are any."""
-    found = Counter(check.outcome for check in checks)
-    return {name: found[name] for name in OUTCOMES if found[name] or name != OUTCOMES[-1]}
+    counts = Counter(check.outcome for check in checks)
+    return {name: counts[name] for name in OUTCOMES if counts[name] or name != OUTCOMES[-1]}
 
 
 def _by_paper(outcomes: Sequence[Outcome]) -> Table:

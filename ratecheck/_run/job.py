@@ -175,10 +175,10 @@ class Job:
         except Exception as error:
             if not given:
                 raise
-            found = f"{type(error).__name__}: {error}".splitlines()[0]
+            cause = f"{type(error).__name__}: {error}".splitlines()[0]
             raise InputError(
                 f"parameters {', '.join(self.overrides)} must be such that {name} can be computed; "
-                f"found {found}"
+                f"found {cause}"
             ) from error
 
     def runs_folder(self, reference: str) -> Path | None:

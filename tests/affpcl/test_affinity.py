@@ -204,8 +204,8 @@ def test_high_precision_agrees_with_float64(name):
         exact = FiniteStack(**{f: precise(getattr(stack, f)) for f in ("mu", "A", "Phi", "theta")})
         sides = getattr(appendix_d, name)(exact)
         assert all(side.dtype == object for side in sides)
-    for found, side in zip(getattr(appendix_d, name)(stack), sides, strict=True):
-        np.testing.assert_allclose(found, side.astype(float), **CLOSE)
+    for side64, side in zip(getattr(appendix_d, name)(stack), sides, strict=True):
+        np.testing.assert_allclose(side64, side.astype(float), **CLOSE)
 
 
 def test_d3_against_the_chi_squares_and_total_variations_of_pairs():

@@ -135,10 +135,10 @@ def test_lemma_d3_is_attained():
 
 @pytest.mark.parametrize(("name", "build"), [("d1e", turned_objective), ("d1i", turned_decision)])
 def test_e_and_i_are_approached_as_the_mean_of_all_vanishes(name, build):
-    found = [ratio(*getattr(appendix_d, name)(build(q=q, floor=1e-9))) for q in (0.1, 1e-2, 1e-3)]
-    assert found == sorted(found)
-    assert found[0] < 0.6
-    assert 0.99 < found[-1] < 1
+    ratios = [ratio(*getattr(appendix_d, name)(build(q=q, floor=1e-9))) for q in (0.1, 1e-2, 1e-3)]
+    assert ratios == sorted(ratios)
+    assert ratios[0] < 0.6
+    assert 0.99 < ratios[-1] < 1
 
 
 def test_sharper_f_and_j_are_a_quarter_of_the_printed_bounds_for_two_agents():

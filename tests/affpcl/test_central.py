@@ -211,8 +211,8 @@ def test_high_precision_agrees_with_float64(name):
         exact = FiniteStack(**{field: precise(getattr(stack, field)) for field in NAMES})
         sides = STATEMENTS[name](exact)
         assert all(side.dtype == object for side in sides)
-    for found, side in zip(STATEMENTS[name](stack), sides, strict=True):
-        np.testing.assert_allclose(found, side.astype(float), **CLOSE)
+    for side64, side in zip(STATEMENTS[name](stack), sides, strict=True):
+        np.testing.assert_allclose(side64, side.astype(float), **CLOSE)
 
 
 # Tight cases. Each bound fails when a constant is a little better.
@@ -367,6 +367,6 @@ def test_the_least_bound_is_the_minimum_over_the_free_constant(n):
     for a, sigma in ((0.0, 1.0), (0.1, 1.0), (1.0, 1.0), (30.0, 1.0)):
         c = (n - 1) + np.geomspace(1e-9, 1e9, 200_001)
         least = ((1 + c) * a**2 + (1 + 1 / c) * sigma**2).min() / n
-        found = central.second_moment_bound(np.array([a]), np.array([sigma]), n)
-        np.testing.assert_allclose(found, least, rtol=1e-6)
-        assert found <= (2 * a**2 + 2 * sigma**2 / (2 * n - 1)) * (1 + 1e-12)
+        moment = central.second_moment_bound(np.array([a]), np.array([sigma]), n)
+        np.testing.assert_allclose(moment, least, rtol=1e-6)
+        assert moment <= (2 * a**2 + 2 * sigma**2 / (2 * n - 1)) * (1 + 1e-12)

@@ -115,9 +115,9 @@ def test_a_level_has_the_users_and_samples_of_every_other(same: bool) -> None:
 
 def test_blocks_cover_levels_and_replicates() -> None:
     config = replace(SMALL, replicates=12)
-    found = blocks(config)
-    assert [(b["delta"], b["first_replicate"]) for b in found] == [(0, 0), (0, 10), (1, 0), (1, 10)]
-    last = compute(config, found[1], rc.Context())
+    work = blocks(config)
+    assert [(b["delta"], b["first_replicate"]) for b in work] == [(0, 0), (0, 10), (1, 0), (1, 10)]
+    last = compute(config, work[1], rc.Context())
     assert np.unique(last["replicate"]).tolist() == [10, 11]
     assert np.unique(last["round"])[[0, -1]].tolist() == [0, 10]
     assert np.unique(last["method"]).tolist() == sorted(METHODS)
@@ -184,8 +184,8 @@ def judged(*levels: tuple[float, float, float]) -> rc.Analysis:
 
 
 def test_checks_hold_when_the_caption_does() -> None:
-    found = judged((1.0, 1.2, 1.0), (1.0, 1.1, 1.3))
-    assert [c.name for c in found.checks] == [
+    checks = judged((1.0, 1.2, 1.0), (1.0, 1.1, 1.3))
+    assert [c.name for c in checks.checks] == [
         "AffPCL / Independent at delta = 0",
         "AffPCL / FedAvg at delta = 0",
         "FedAvg / Independent at delta = 0",
@@ -193,8 +193,8 @@ def test_checks_hold_when_the_caption_does() -> None:
         "AffPCL / FedAvg at delta = 1",
         "Independent / FedAvg at delta = 1",
     ]
-    assert all(c.ok for c in found.checks)
-    assert found.checks[0].measured == pytest.approx(1 / 1.2, rel=1e-3)
+    assert all(c.ok for c in checks.checks)
+    assert checks.checks[0].measured == pytest.approx(1 / 1.2, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_checks_hold_when_the_caption_does() -> None:
     ],
 )
 def test_checks_fail_when_the_caption_does(levels: Any, failing: set[int], open_: set[int]) -> None:
-    found = judged(*levels)
-    assert {k for k, c in enumerate(found.checks) if c.ok is False} == failing
-    assert {k for k, c in enumerate(found.checks) if c.ok is None} == open_
+    checks = judged(*levels)
+    assert {k for k, c in enumerate(checks.checks) if c.ok is False} == failing
+    assert {k for k, c in enumerate(checks.checks) if c.ok is None} == open_
 
 
 def test_the_picture_has_two_rows() -> None:

@@ -138,8 +138,8 @@ def test_a_lost_gain_is_seen(table: rc.Table) -> None:
 def test_a_gain_that_is_a_loss_decides_nothing(table: rc.Table) -> None:
     columns = {name: column.copy() for name, column in table.items()}
     columns["policy"][(table["method"] == "FedAvg") & (table["level"] == 0.0)] *= 100.0
-    found = fig3.analyse(TINY, rc.Table(columns)).checks
-    (share,) = (c for c in found if c.measured == "nothing to divide by" and "gain" in c.name)
+    checks = fig3.analyse(TINY, rc.Table(columns)).checks
+    (share,) = (c for c in checks if c.measured == "nothing to divide by" and "gain" in c.name)
     assert (share.ok, share.verdict) == (None, "not decided")
 
 
@@ -157,9 +157,9 @@ def test_ratio_interval_inverts_the_paired_test() -> None:
     rng = np.random.default_rng(0)
     b = rng.uniform(1, 2, 12)
     a = 0.4 * b + 0.1 * rng.standard_normal(12)
-    found = ratio_interval(a, b)
-    assert found is not None
-    value, lo, hi = found.value, found.lo, found.hi
+    interval = ratio_interval(a, b)
+    assert interval is not None
+    value, lo, hi = interval.value, interval.lo, interval.hi
     assert value == pytest.approx(a.mean() / b.mean())
     assert lo < value < hi
     limit = student.ppf(0.975, 11)

@@ -88,8 +88,8 @@ computed, analysed = TestFigures.table, TestFigures.analysed
 
 def check(module: ModuleType, table: rc.Table, start: str) -> rc.Check:
     """The one check of a figure whose name begins like this."""
-    (found,) = (c for c in analysed(module, table).checks if c.name.startswith(start))
-    return found
+    (named,) = (c for c in analysed(module, table).checks if c.name.startswith(start))
+    return named
 
 
 def test_figure_4_hatches_and_leaves_out_what_is_unstable() -> None:
@@ -129,9 +129,9 @@ def test_figure_5_recovers_a_planted_shape(corner: float, q: float) -> None:
     agents, levels = np.array([2.0, 4, 8, 16, 32, 64]), np.geomspace(0.02, 0.8, 8)
     planted = fig5.Shape(-2.0, np.log(0.4), q, corner, 1.0)
     surface = planted.predict(agents, levels)
-    found = fig5.fit(agents, levels, surface, corner)
-    assert [found.log_a, found.log_delta_0, found.q] == pytest.approx([-2.0, np.log(0.4), q])
-    assert found.factor == pytest.approx(1.0)
+    shape = fig5.fit(agents, levels, surface, corner)
+    assert [shape.log_a, shape.log_delta_0, shape.q] == pytest.approx([-2.0, np.log(0.4), q])
+    assert shape.factor == pytest.approx(1.0)
     if np.isfinite(corner):
         assert fig5.fit(agents, levels, surface).r == pytest.approx(corner, rel=1e-4)
         assert fig5.fit(agents, levels, surface, np.inf).factor > 1.1
@@ -163,9 +163,9 @@ def test_figure_5_tells_a_maximum_a_sum_and_a_product_apart(
     kind: str, bound: bool, shape: bool | None, remark: str
 ) -> None:
     config = fig5.Fig5Config(instances=6)
-    found = {c.name.split(":")[0]: c for c in fig5.analyse(config, planted_surface(kind)).checks}
-    assert (found["bound"].ok, found["shape"].ok) == (bound, shape)
-    assert remark in found["shape"].verdict
+    checks = {c.name.split(":")[0]: c for c in fig5.analyse(config, planted_surface(kind)).checks}
+    assert (checks["bound"].ok, checks["shape"].ok) == (bound, shape)
+    assert remark in checks["shape"].verdict
 
 
 @given(st.integers(1, 6).map(lambda k: 2 * k), st.floats(0.0, 0.95), st.floats(0.0, 0.95))
@@ -224,8 +224,8 @@ def test_what_an_interval_says(
 ) -> None:
     ratio = rc.Ratio(*interval, below=1, instances=2)
     said = {True: "confirmed", None: "not decided", False: "violated"}
-    found = [below("module", "below 1", ratio), matches("module", ratio), at_most("module", ratio)]
-    for one, ok in zip(found, (as_below, as_match, as_bound), strict=True):
+    checks = [below("module", "below 1", ratio), matches("module", ratio), at_most("module", ratio)]
+    for one, ok in zip(checks, (as_below, as_match, as_bound), strict=True):
         assert (one.ok, one.verdict) == (ok, f"{said[ok]}; below 1 in 1 of 2 instances")
     assert bool(understated("here", ratio)) == (ratio.hi < 1 / 1.1)
 
@@ -237,11 +237,11 @@ def test_the_interval_of_the_largest_mean_covers_it() -> None:
     missed = naive = 0
     for _ in range(2000):
         cells = truth[:, None] + rng.standard_normal((5, 6))
-        found = rc.largest_mean(cells)
-        missed += not found.lo <= 0.5 <= found.hi
+        largest = rc.largest_mean(cells)
+        missed += not largest.lo <= 0.5 <= largest.hi
         best = rc.mean_interval(cells[cells.mean(axis=1).argmax()])  # mutation: no correction
         naive += not best.lo <= 0.5 <= best.hi
-        assert found.lo <= found.value == cells.mean(axis=1).max() <= found.hi
+        assert largest.lo <= largest.value == cells.mean(axis=1).max() <= largest.hi
     assert missed <= 153 < naive
 
 

@@ -121,8 +121,8 @@ def sequence(L0, C, t0, t, kept=lambda tau: 1.0):
 
 @pytest.mark.parametrize(("t0", "t"), [(3.0, 1), (3.5, 7), (20.0, 150)])
 def test_diminishing_average_follows_the_recursion(t0, t):
-    found = lyapunov.diminishing_average(*(np.array([v]) for v in (1.3, 0.7, t0, float(t))))
-    np.testing.assert_allclose(found, average(sequence(1.3, 0.7, t0, t), t0), **CLOSE)
+    mean = lyapunov.diminishing_average(*(np.array([v]) for v in (1.3, 0.7, t0, float(t))))
+    np.testing.assert_allclose(mean, average(sequence(1.3, 0.7, t0, t), t0), **CLOSE)
 
 
 def test_diminishing_average_takes_several_lengths_and_high_precision():
@@ -145,8 +145,8 @@ def test_diminishing_average_takes_several_lengths_and_high_precision():
     ],
 )
 def test_the_bounds_of_d5_at_one_point(claim, bound):
-    measured, found = claim(*(np.array([v]) for v in (2.0, 3.0, 5.0, 7.0)))
-    np.testing.assert_allclose(found, bound, **CLOSE)
+    measured, right = claim(*(np.array([v]) for v in (2.0, 3.0, 5.0, 7.0)))
+    np.testing.assert_allclose(right, bound, **CLOSE)
     np.testing.assert_allclose(measured, average(sequence(2.0, 3.0, 5.0, 7), 5.0), **CLOSE)
 
 

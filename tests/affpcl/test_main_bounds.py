@@ -65,8 +65,8 @@ def test_errors_are_those_of_the_engine_of_single_systems(direction, d, copies):
         objective=float(1 / stack.lambda_b[0]),
     )
     engine = exact_moments(whole, AffPCL(central_direction=direction), steps=steps, agents=[0])
-    found = stack.error(at(6, 1000.0), direction)
-    assert found[0] == pytest.approx(float(engine.at([64]).error[0, 0]), rel=ROUNDING)
+    errors = stack.error(at(6, 1000.0), direction)
+    assert errors[0] == pytest.approx(float(engine.at([64]).error[0, 0]), rel=ROUNDING)
     wrong = stack.error(at(5, 1000.0), direction)
     assert wrong[0] != pytest.approx(float(engine.at([64]).error[0, 0]), rel=1e-3)
 
@@ -83,8 +83,8 @@ def test_the_central_error_is_that_of_federated_averaging():
         steps=Steps(alpha),
         agents=[0],
     )
-    found = stack.central_error(at(6, 1000.0))[0]
-    assert found == pytest.approx(float(engine.at([64]).error[0, 0]), rel=ROUNDING)
+    error = stack.central_error(at(6, 1000.0))[0]
+    assert error == pytest.approx(float(engine.at([64]).error[0, 0]), rel=ROUNDING)
 
     system = arrays(6, 2, 2, 2)
     stack = run_stack(system)
@@ -97,8 +97,8 @@ def test_the_central_error_is_that_of_federated_averaging():
         ]
         moved = centre - alpha * np.mean(b, axis=0)  # the error at x = 0 is -x_*^c
         expected += system["mu"][0, first] * system["mu"][1, second] * moved @ moved
-    found = stack.central_error(at(0, 1000.0))[0]
-    assert found == pytest.approx(expected, rel=ROUNDING)
+    error = stack.central_error(at(0, 1000.0))[0]
+    assert error == pytest.approx(expected, rel=ROUNDING)
 
 
 def test_high_precision_gives_the_same():
@@ -129,13 +129,13 @@ def test_proposition_2_around_both_centres(n, d):
     )
     now = at(6, 1000.0)
     alpha = float((now.alpha / stack.lambda_A)[0])
-    for centre, found in (
+    for centre, errors in (
         ("explicit", stack.explicit_error(now)),
         ("implicit", stack.implicit_error(now)),
     ):
         algorithm = AffPCL(correction="bias", center=centre, objective="known")
         engine = exact_moments(whole, algorithm, steps=Steps(alpha), agents=[0], x0=x0)
-        assert found[0] == pytest.approx(float(engine.at([64]).error[0, 0]), rel=ROUNDING)
+        assert errors[0] == pytest.approx(float(engine.at([64]).error[0, 0]), rel=ROUNDING)
 
 
 def test_the_implicit_centre_brings_the_noise_of_others():

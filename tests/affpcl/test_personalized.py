@@ -82,7 +82,7 @@ def test_moments_are_those_of_all_joint_samples(seed, doublings, n, states):
             gram = weighted @ weighted.T / len(weighted) ** 2
             squares["H1"] += p * np.trace(gram)
             squares["H2"] += p * (gram.sum() - np.trace(gram))
-        found = {
+        moments = {
             "direction": stack.direction_second_moment,
             "collective": stack.collective_second_moment,
             "error": stack.estimation_second_moment,
@@ -95,7 +95,7 @@ def test_moments_are_those_of_all_joint_samples(seed, doublings, n, states):
             stack.estimation_mean[0, agent], mean_error, rtol=1e-11, atol=1e-12
         )
         for name, square in squares.items():
-            assert found[name][0, agent] == pytest.approx(square, rel=1e-11), name
+            assert moments[name][0, agent] == pytest.approx(square, rel=1e-11), name
 
 
 def test_the_own_sample_enters_twice():

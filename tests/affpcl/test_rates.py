@@ -140,12 +140,12 @@ def planted_violations() -> dict[str, tuple[ModuleType, rc.Table]]:
     swap = {rate_steps.AVERAGED: rate_steps.WEIGHTED, rate_steps.WEIGHTED: rate_steps.AVERAGED}
     names = np.array([swap.get(name, name) for name in steps["steps"].tolist()])
     ride = "free ride: speed-up / n at n = 401, as derived here"
-    found: dict[str, tuple[ModuleType, rc.Table]] = {
+    planted: dict[str, tuple[ModuleType, rc.Table]] = {
         f"{name}: speed-up / n, as derived here": (rate_n, changed(n, "mse", 1.1, method=name))
         for name in ("AffPCL", "FedAvg")
     }
     larger = max(SMALL[rate_agent].per_group)
-    return found | {
+    return planted | {
         "AffPCL / Independent, label δ = 0.5, largest n, as derived here": (
             rate_n,
             changed(n, "mse", n["n"] ** -0.5, method="AffPCL", level=0.5),
@@ -267,14 +267,14 @@ def test_errors_and_slope_match_the_closed_form_in_one_dimension() -> None:
     alpha = np.log(t) / (lam * t)
     keep = np.exp(2 * t * np.log1p(-alpha * a))
     expected = keep / a**2 + alpha * variance * (1 - keep) / (a * (2 - alpha * a))
-    found = exact_errors(system, Independent(), t, [0]).error[:, 0]
-    np.testing.assert_allclose(found, expected, rtol=1e-11)
-    slope = rc.exact_slope(t, found / np.log(t)).value
+    errors = exact_errors(system, Independent(), t, [0]).error[:, 0]
+    np.testing.assert_allclose(errors, expected, rtol=1e-11)
+    slope = rc.exact_slope(t, errors / np.log(t)).value
     assert slope == pytest.approx(rc.exact_slope(t, expected / np.log(t)).value, abs=1e-11)
     assert slope == pytest.approx(-1.0, abs=5e-4)
-    assert rc.exact_slope(t, found).value > -0.97  # the logarithm is seen
+    assert rc.exact_slope(t, errors).value > -0.97  # the logarithm is seen
     wrong = keep / a**2 + alpha * variance * (1 - keep) / (2 * a)
-    assert not np.allclose(found, wrong, rtol=1e-11, atol=0)
+    assert not np.allclose(errors, wrong, rtol=1e-11, atol=0)
 
 
 def test_agents_of_one_kind_divide_the_variance_by_their_number() -> None:

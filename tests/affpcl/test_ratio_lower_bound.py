@@ -70,9 +70,9 @@ CASES = [(2, 1, 2, 0.4), (2, 2, 4, 0.5), (3, 2, 2, 0.3), (4, 1, 4, 0.2), (3, 1, 
 def test_data_by_enumeration(n: int, t: int, d: int, v: float) -> None:
     mu, rest = hypotheses(n, d, v)
     laws = [[mu[m], *[rest[m]] * (n - 1)] * t for m in range(2)]
-    found = points(n, t, d, v).data
+    problem = points(n, t, d, v).data
     expected = enumerate_samples(*laws)
-    np.testing.assert_allclose([found.undecided[0], found.tv[0], found.kl[0]], expected)
+    np.testing.assert_allclose([problem.undecided[0], problem.tv[0], problem.kl[0]], expected)
 
 
 @pytest.mark.parametrize(("n", "t", "d", "v"), CASES)
@@ -81,8 +81,8 @@ def test_pairs_by_enumeration(n: int, t: int, d: int, v: float) -> None:
     joint = mu[:, :, None] * (np.eye(d) / n + (n - 1) / n * rest[:, None])
     np.testing.assert_allclose(joint.sum(axis=1), 1 / d)  # s^0 has the distribution mu^0
     expected = enumerate_samples(*([law.ravel()] * t for law in joint))
-    found = points(n, t, d, v).pairs
-    np.testing.assert_allclose([found.undecided[0], found.tv[0], found.kl[0]], expected)
+    problem = points(n, t, d, v).pairs
+    np.testing.assert_allclose([problem.undecided[0], problem.tv[0], problem.kl[0]], expected)
 
 
 def test_many_instances_at_once_agree_with_one() -> None:

@@ -71,5 +71,5 @@ def test_a_reward_that_rises_with_its_preference_does_so_where_training_loses() 
     config = fig3.Fig3Config(preferences=(0.25, 0.5, 0.75), instances=3, replicates=2)
     arms = [fig3.arm(method, p) for method in fig3.METHODS for p in config.preferences]
     table = settings(arms, [-0.3, -0.2, -0.1] * 2, [-0.1, -0.2, -0.3] * 2)
-    found = [c for c in fig3.analyse(config, table).checks if "smallest increase" in c.name]
-    assert [(c.ok, c.measured) for c in found] == [(True, pytest.approx(0.5))] * 2
+    increases = [c for c in fig3.analyse(config, table).checks if "smallest increase" in c.name]
+    assert [(c.ok, c.measured) for c in increases] == [(True, pytest.approx(0.5))] * 2

@@ -178,8 +178,8 @@ def test_expected_error_beyond_float64() -> None:
         fine = assembly.SecondStep(
             base=Chains(**arrays), **{name: precise(getattr(plain, name)) for name in names}
         )
-        found = float(fine.error[0])
-    assert found == pytest.approx(plain.error[0], rel=1e-9)
+        error = float(fine.error[0])
+    assert error == pytest.approx(plain.error[0], rel=1e-9)
 
 
 def test_corrected_terms_add_up() -> None:
@@ -187,12 +187,12 @@ def test_corrected_terms_add_up() -> None:
     terms = {"R": 2 * one, "M": 3, "clients": 4, "size": 5 * one, "beta": 1e-9 * one}
     square = 0.75**2 * 3 * (4 / 5 + 2 * (0.1 + 0.2) ** 2)
     total = 4 * (3 * 4 / 20 + 0.01 + square + 0.04)
-    found = assembly.corrected(bias=0.1 * one, reach=0.2 * one, **terms)
-    assert found[0] == pytest.approx(total, rel=1e-14)
+    bound = assembly.corrected(bias=0.1 * one, reach=0.2 * one, **terms)
+    assert bound[0] == pytest.approx(total, rel=1e-14)
     terms["beta"] = 1e6 * one
     linear = 0.75 * 4 * 8 * 3 / 1e6 * (2 * np.sqrt(6 / 5) + 0.2 + 0.4)
-    found = assembly.corrected(bias=0.1 * one, reach=0.2 * one, **terms)
-    assert found[0] == pytest.approx(4 * (0.6 + 0.01 + linear + 0.04), rel=1e-14)
+    bound = assembly.corrected(bias=0.1 * one, reach=0.2 * one, **terms)
+    assert bound[0] == pytest.approx(4 * (0.6 + 0.01 + linear + 0.04), rel=1e-14)
 
 
 # The corrected theorem on exact runs: two steps, two clients, one transition each.
@@ -255,13 +255,13 @@ def test_corrected_theorem_on_an_exact_run(seed: int, K: int) -> None:
     own = [a * v1[0][:, None] + 0 * g, a * v2[0][None] + 0 * g] if K == 2 else [a * g, a * g]
     before = [lam1[0][:, None] + 0 * lam, lam2[0][None] + 0 * lam]
     bias = [b1, b2]
-    found = []
+    sides = []
     for c in range(2):
         many = _many(chains, own[c].reshape(64, 4))
         p, weight, v, b = _client(many, w[c], radius, before[c].reshape(64, 2), eta[1], beta)
-        found.append((p, weight, v))
+        sides.append((p, weight, v))
         bias.append(b)
-    (p1, lam1, v1), (p2, lam2, v2) = found
+    (p1, lam1, v1), (p2, lam2, v2) = sides
     chance = first.reshape(64, 1, 1) * p1[:, :, None] * p2[:, None]
     lam = (lam1[:, :, None] + lam2[:, None]) / 2
     g = (v1[:, :, None] + v2[:, None]) / 2

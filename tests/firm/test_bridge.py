@@ -139,15 +139,15 @@ def test_a_run_is_that_of_the_algorithm_and_is_repeated(model_folder: Path, tmp_
 
 def test_drift_from_inner_products_is_the_drift() -> None:
     gradients = np.random.default_rng(0).standard_normal((3, 7, 2))
-    found: dict[str, Any] = {}
+    recorded: dict[str, Any] = {}
     for beta in (0.0, 0.3):
         weights = FIRM(alpha=1.0, beta=beta).solve(gradients)
-        found = _firm_runs.looked_at(torch.tensor(gradients), weights, (0.0, 0.3))
+        recorded = _firm_runs.looked_at(torch.tensor(gradients), weights, (0.0, 0.3))
         exact = disagreement(gradients, weights)
-        np.testing.assert_allclose(found["drift"], exact, rtol=1e-10)
-        np.testing.assert_allclose(found["others"][int(beta > 0)], exact, rtol=1e-10)
+        np.testing.assert_allclose(recorded["drift"], exact, rtol=1e-10)
+        np.testing.assert_allclose(recorded["others"][int(beta > 0)], exact, rtol=1e-10)
     a, b = gradients[1].T
-    assert found["cosine"][1] == pytest.approx(a @ b / np.sqrt((a @ a) * (b @ b)))
+    assert recorded["cosine"][1] == pytest.approx(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
 def test_responses_of_the_same_rewards_are_named() -> None:

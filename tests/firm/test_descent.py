@@ -33,13 +33,13 @@ def test_gradients_are_those_of_the_values_and_lipschitz():
     rng = np.random.default_rng(0)
     step = random_round(rng)
     x, y = rng.standard_normal((2, 200, 1, 2))
-    found = step.gradients(x)[:, 0]
+    slopes = step.gradients(x)[:, 0]
     e = 1e-6
     for k in range(2):
         shift = e * np.eye(2)[k]
         slope = (step.values(x[:, 0] + shift) - step.values(x[:, 0] - shift)) / (2 * e)
-        np.testing.assert_allclose(found[..., k], slope, atol=1e-5)  # a kink within e: order e
-    gap = np.linalg.norm(found - step.gradients(y)[:, 0], axis=-1)
+        np.testing.assert_allclose(slopes[..., k], slope, atol=1e-5)  # a kink within e: order e
+    gap = np.linalg.norm(slopes - step.gradients(y)[:, 0], axis=-1)
     length = np.linalg.norm(x - y, axis=-1)
     assert (gap <= length * np.abs(step.h).max(axis=(1, 2))[:, None] * (1 + 1e-12)).all()
 
@@ -54,14 +54,14 @@ def test_terms_of_the_decomposition():
         local = np.mean([lam @ grad[c] for c in range(3)], axis=0)
         stale = np.mean([lam @ g[c] for c in range(3)], axis=0)
         centre = lam @ step.gradients(step.theta[k].mean(axis=0)[None, None])[k, 0]
-        for found, vector in [
+        for term, vector in [
             (step.error, gbar - centre),
             (step.estimation, gbar - local),
             (step.drift, local - centre),
             (step.gradient_error, stale - local),
             (step.disagreement, gbar - stale),
         ]:
-            assert found[k] == pytest.approx(vector @ vector)
+            assert term[k] == pytest.approx(vector @ vector)
 
 
 def test_descent_lemma_and_its_remainder():

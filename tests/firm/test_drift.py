@@ -87,9 +87,9 @@ def test_the_legend_has_a_column_for_each_convention(module: ModuleType) -> None
 def test_swapped_conventions_are_noticed() -> None:
     columns = dict(computed(drift_batch))
     columns["convention"] = np.where(columns["convention"] == CONVENTIONS[0], *CONVENTIONS[::-1])
-    found = failed(drift_batch, rc.Table(columns))
+    failures = failed(drift_batch, rc.Table(columns))
     for convention in CONVENTIONS:
-        assert f"objectives in conflict, β = 0, {convention}: as derived" in found
+        assert f"objectives in conflict, β = 0, {convention}: as derived" in failures
 
 
 @pytest.mark.slow
@@ -122,8 +122,8 @@ def test_all_intervals_of_all_instances_cover_together(
 def test_inequality_fails_for_drifts_above_it(module: ModuleType) -> None:
     columns = dict(computed(module))
     columns["drift"] = 1e12 * columns["drift"]
-    found = failed(module, rc.Table(columns))
-    assert sum(name.endswith("largest drift / (23)") for name in found) >= 4
+    failures = failed(module, rc.Table(columns))
+    assert sum(name.endswith("largest drift / (23)") for name in failures) >= 4
 
 
 @pytest.mark.slow

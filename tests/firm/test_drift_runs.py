@@ -160,6 +160,7 @@ def test_law_of_another_number_of_clients_is_refused(monkeypatch: pytest.MonkeyP
     assert "η = 1/t, weights of the true gradients: drift / law" in names
 
 
+@pytest.mark.slow
 def test_different_clients_are_told_from_identical_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     config = SMALL[drift_local_steps]
     monkeypatch.setattr(

@@ -133,8 +133,8 @@ def test_opposed_pair_is_the_drift_of_two_clients(mean, copies):
     noise, beta = Fraction(1, 10), Fraction(3, 10)
     rows = [[[m] for m in (mean[0] + sign * noise, mean[1])] * copies for sign in (1, -1)]
     g = np.array(rows, dtype=float)
-    found = drift(g, np.stack([solution(client, 0.3) for client in g]))
-    assert found == pytest.approx(float(at.opposed_pair(mean, noise, beta, copies)), abs=1e-12)
+    distance = drift(g, np.stack([solution(client, 0.3) for client in g]))
+    assert distance == pytest.approx(float(at.opposed_pair(mean, noise, beta, copies)), abs=1e-12)
 
 
 def test_wrong_exponents_are_seen():

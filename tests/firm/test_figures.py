@@ -178,14 +178,14 @@ def test_critics_start_from_the_values_of_the_uniform_policy() -> None:
 
 def policies(momdp: MOMDP) -> np.ndarray:
     """Normalised returns of all deterministic policies."""
-    found = []
+    learned = []
     for policy in itertools.product(range(momdp.n_actions), repeat=momdp.n_states):
         chosen = np.arange(momdp.n_states), np.array(policy)
         bellman = np.eye(momdp.n_states) - momdp.gamma * momdp.P[chosen]
-        found.append(
+        learned.append(
             (1 - momdp.gamma) * momdp.start @ np.linalg.solve(bellman, momdp.mean_r[chosen])
         )
-    return np.array(found)
+    return np.array(learned)
 
 
 @given(st.integers(0, 10_000))
@@ -248,11 +248,11 @@ def test_beta_changes_a_direction_by_at_most_a_quarter_of_its_root(beta: float) 
     G = normalised(0, 20_000)
     e, g = 0.5 * (G[:, 0, 0] - G[:, 1, 1]), G[:, 0, 1]
     weights = {b: simplex_qp(G, beta=b).weights for b in (0.0, beta)}
-    for b, found in weights.items():
+    for b, lambdas in weights.items():
         inside = np.abs(e) < 1 - g + b / 2
         stated = 0.5 - 0.5 * e / (1 - g + b / 2)
-        np.testing.assert_allclose(found[inside, 0], stated[inside], atol=1e-7)
-        assert np.isin(found[~inside, 0], (0.0, 1.0)).all()
+        np.testing.assert_allclose(lambdas[inside, 0], stated[inside], atol=1e-7)
+        assert np.isin(lambdas[~inside, 0], (0.0, 1.0)).all()
     moved = weights[beta] - weights[0.0]
     change = np.sqrt(np.einsum("bi,bij,bj->b", moved, G, moved))
     assert change.max() <= np.sqrt(beta) / 4 + 1e-9
@@ -334,8 +334,8 @@ def planted(weights: dict[str, float], gains: dict[str, float], noise: float = 0
 
 def test_advantages_are_shares_of_the_mean_gain() -> None:
     table = planted({"a": 0.5, "b": 0.5}, {"a": 0.35, "b": 0.4})
-    found = advantage(table, 1, "a", "b")  # gains of b: 0.4 and 0.2
-    assert [found.value, found.lo, found.hi] == pytest.approx([-0.05 / 0.3] * 3)
+    share = advantage(table, 1, "a", "b")  # gains of b: 0.4 and 0.2
+    assert [share.value, share.lo, share.hi] == pytest.approx([-0.05 / 0.3] * 3)
     first, second = rewards_match(OBJECTIVES.values(), table, "a", "b")
     assert (first.ok, second.ok) == (False, True)
     assert second.measured == pytest.approx(0.0)
@@ -344,9 +344,9 @@ def test_advantages_are_shares_of_the_mean_gain() -> None:
 @pytest.mark.parametrize(("apart", "ok"), [(0.005, True), (0.02, False)])
 def test_weights_match_up_to_the_deviation_of_one_run(apart: float, ok: bool) -> None:
     table = planted({"a": 0.5 + apart, "b": 0.5}, {"a": 0.1, "b": 0.1})
-    found = weights_match(table, "a", "b")
-    assert found.ok is ok
-    assert found.measured == pytest.approx(apart / 0.01, rel=0.25)
+    check = weights_match(table, "a", "b")
+    assert check.ok is ok
+    assert check.measured == pytest.approx(apart / 0.01, rel=0.25)
 
 
 def test_firm_is_run_as_in_the_experiments() -> None:

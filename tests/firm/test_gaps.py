@@ -64,8 +64,8 @@ _tables = tables_of(TestGaps)
 
 def test_a_law_that_is_constant_has_slope_zero() -> None:
     checks = gap_batch.analyse(SMALL[gap_batch], computed(gap_batch)).checks
-    found = {check.name: check.predicted for check in checks}
-    assert found["T-FIRM, in C at C B fixed: as derived"] == 0.0
+    predicted = {check.name: check.predicted for check in checks}
+    assert predicted["T-FIRM, in C at C B fixed: as derived"] == 0.0
 
 
 @pytest.mark.parametrize("module", SMALL)
@@ -92,9 +92,9 @@ def test_a_floor_without_its_parts_fails(
         return law(self, **{**options, "eta": 1.0 if options["eta"] == "1/t" else "1/t"})
 
     monkeypatch.setattr(Floor, "law", mistaken)
-    found = failed(module)
-    assert any(name.startswith(SMOOTHED) and "measured" in name for name in found)
-    assert any(name.startswith(PLAIN) and "measured" in name for name in found)
+    failures = failed(module)
+    assert any(name.startswith(SMOOTHED) and "measured" in name for name in failures)
+    assert any(name.startswith(PLAIN) and "measured" in name for name in failures)
 
 
 def test_the_bias_and_the_bound_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_noise_of_long_batches_is_the_long_run_noise(floor: Floor) -> None:
 def test_law_is_the_limit_of_a_linear_recursion(floor: Floor, eta: float | str) -> None:
     """The terms of the law with derivatives by finite differences and a Lyapunov sum."""
     a, C, B, h = 0.3 / floor.L, 3, 7, 1e-6
-    found = floor.law(clients=C, B=B, a=a, eta=eta)
+    floors = floor.law(clients=C, B=B, a=a, eta=eta)
     d, M = floor.A.shape
 
     def weights(A: Any) -> Any:
@@ -162,11 +162,11 @@ def test_law_is_the_limit_of_a_linear_recursion(floor: Floor, eta: float | str) 
     for _ in range(3000):
         S = T @ S @ T.T + a**2 / C * N @ long_run @ N.T
     m = np.array([sum((D @ batch)[j, i * M + j] for j in range(M)) for i in range(d)])
-    np.testing.assert_allclose(found.theta, np.trace(F @ S @ F.T), rtol=1e-5)
+    np.testing.assert_allclose(floors.theta, np.trace(F @ S @ F.T), rtol=1e-5)
     np.testing.assert_allclose(
-        found.weights, np.trace(floor.A @ D @ batch @ D.T @ floor.A.T) / C, rtol=1e-5
+        floors.weights, np.trace(floor.A @ D @ batch @ D.T @ floor.A.T) / C, rtol=1e-5
     )
-    np.testing.assert_allclose(found.bias, m @ m, rtol=1e-5)
+    np.testing.assert_allclose(floors.bias, m @ m, rtol=1e-5)
 
 
 def test_exact_firm_ends_at_the_floor_s_point(floor: Floor) -> None:
@@ -241,11 +241,13 @@ def test_bad_configurations_are_refused(build: Any) -> None:
 def test_the_window_is_a_mean_of_its_steps(floor: Floor) -> None:
     config = FloorConfig(relax=1.0)
     chosen = CURVES[PLAIN]
-    found = config.measure(floor, chosen, 0, 2, 4)
+    measurement = config.measure(floor, chosen, 0, 2, 4)
     steps = config.steps(floor, chosen, config.relax)
     every = np.arange(3 * steps)
     trace = config.trace(floor, chosen, 0, 2, 4, floor.theta, 3 * steps, every)
-    np.testing.assert_allclose(found, trace.values["weighted_gap"][steps:].mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(
+        measurement, trace.values["weighted_gap"][steps:].mean(axis=0), rtol=1e-9
+    )
     assert _gap_runs.slack([1.0, 2.0], [floor.law(clients=1, B=4, a=0.1)] * 2) > 0.0
 
 

@@ -40,9 +40,9 @@ def rational_minimum(A):
         for S in combinations(range(M), size):
             K = [[G[a][b] for b in S] + [Fraction(1)] for a in S]
             K.append([Fraction(1)] * size + [Fraction(0)])
-            found = gaussian(K, [Fraction(0)] * size + [Fraction(1)])
-            if found is not None and min(found[:size]) >= 0:
-                lam = dict(zip(S, found, strict=False))
+            solution = gaussian(K, [Fraction(0)] * size + [Fraction(1)])
+            if solution is not None and min(solution[:size]) >= 0:
+                lam = dict(zip(S, solution, strict=False))
                 values.append(sum(lam[a] * G[a][b] * lam[b] for a in S for b in S))
     return min(values)
 
@@ -53,10 +53,10 @@ def test_high_precision_finds_the_rational_minimum(M, entries):
     exact = rational_minimum(A)
     with precision(40):
         Q = precise((A.T @ A)[None])
-        found = program.minimiser(Q)[0]
-        value = (found * apply(Q[0], found)).sum()
-        assert abs(found.sum() - 1) < 1e-38
-        assert min(found) >= 0
+        minimum = program.minimiser(Q)[0]
+        value = (minimum * apply(Q[0], minimum)).sum()
+        assert abs(minimum.sum() - 1) < 1e-38
+        assert min(minimum) >= 0
         # the points that differ are at least 1e-2 apart in value; rounding is 40 digits
         assert abs(value - precise(exact)[()]) < 1e-36 * (1 + abs(value))
 
@@ -66,22 +66,22 @@ def test_precisions_agree_and_are_optimal(M, d, seed):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((3, d, M))
     beta = 10.0 ** rng.uniform(-2, 2, size=3)
-    found = program.weights(A, beta)
+    lambdas = program.weights(A, beta)
     Q = np.swapaxes(A, 1, 2) @ A + 0.5 * beta[:, None, None] * np.eye(M)
-    assert kkt_residual(Q, found).max() <= 1e-12
+    assert kkt_residual(Q, lambdas).max() <= 1e-12
     with precision(30):
         exact = program.weights(precise(A), precise(beta)).astype(float)
     # condition of the program: at most ||Q|| / (beta / 2) < 1e4 times rounding
-    np.testing.assert_allclose(found, exact, atol=1e-11)
+    np.testing.assert_allclose(lambdas, exact, atol=1e-11)
     np.testing.assert_allclose(simplex_qp(Q).weights, exact, atol=1e-11)
 
 
 def test_points_that_depend_on_each_other_have_a_minimum():
     same = np.ones((1, 4, 4))
     with precision(30):
-        found = program.minimiser(precise(same))[0]
-        assert found.sum() == 1
-        assert min(found) >= 0
+        minimum = program.minimiser(precise(same))[0]
+        assert minimum.sum() == 1
+        assert min(minimum) >= 0
         # one zero gradient among equal ones is the minimum
         A = precise([[[2.0, 2.0, 0.0]]])
         assert program.minimiser(program.gram(A))[0].tolist() == [0, 0, 1]

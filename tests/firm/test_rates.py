@@ -24,9 +24,9 @@ def test_batches_are_multinomial() -> None:
         mean = STATE.samples[list(draw)].mean(axis=0)
         key = np.round(mean, 12).tobytes()
         law[key] = law.get(key, 0.0) + float(np.prod(STATE.pi[list(draw)]))
-    found = {np.round(g, 12).tobytes(): p for g, p in zip(gradients, chance, strict=True)}
-    assert found.keys() == law.keys()
-    assert all(found[key] == pytest.approx(law[key]) for key in law)
+    chances = {np.round(g, 12).tobytes(): p for g, p in zip(gradients, chance, strict=True)}
+    assert chances.keys() == law.keys()
+    assert all(chances[key] == pytest.approx(law[key]) for key in law)
 
 
 def test_one_state_samples_are_those_of_a_process() -> None:

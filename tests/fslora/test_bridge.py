@@ -146,16 +146,16 @@ def test_all_methods_send_what_their_ranks_say(model_folder: Path) -> None:
         losses = start.where(draw=seed, r=4, domain="long")["loss"]
         assert np.allclose(losses, losses[0])
     assert not np.allclose(table.where(t=2)["loss"], table.where(t=0)["loss"])
-    found = TestBridge.analysed(fslora)
-    assert [check.ok for check in found.checks[:2]] == [True, True]
-    assert [check.predicted for check in found.checks[2:]] == 6 * [CLAIMED]
-    assert any("megabytes" in note for note in found.notes)
-    assert any(model_folder.name in note for note in found.notes)
-    [steps] = [note for note in found.notes if note.startswith("step size of every arm")]
+    analysis = TestBridge.analysed(fslora)
+    assert [check.ok for check in analysis.checks[:2]] == [True, True]
+    assert [check.predicted for check in analysis.checks[2:]] == 6 * [CLAIMED]
+    assert any("megabytes" in note for note in analysis.notes)
+    assert any(model_folder.name in note for note in analysis.notes)
+    [steps] = [note for note in analysis.notes if note.startswith("step size of every arm")]
     assert f"; HeteroLoRA: {table.where(method='HeteroLoRA')['gamma'][0]:g}; " in steps
     small = table.where(method=fslora.OURS, r=1)["gamma"][0]
     assert f"; FSLoRA with r = 1 and k = 1 for all: {small:g}" in steps
-    assert fslora.draw(config, found).axes[1].get_yscale() == "log"
+    assert fslora.draw(config, analysis).axes[1].get_yscale() == "log"
 
 
 def test_no_gradients_move_an_entry_farther_than_adamw_can() -> None:
@@ -195,12 +195,12 @@ def _synthetic(config: FSLoRAConfig, better: str) -> rc.Table:
 
 def test_what_the_paper_says_is_confirmed_or_violated() -> None:
     config = FSLoRAConfig(seeds=3)
-    found = [
+    outcomes = [
         fslora.analyse(config, _synthetic(config, best)).checks[2:6]
         for best in (fslora.OURS, "FlexLoRA")
     ]
-    assert [check.ok for check in found[0]] == [False, True, True, True]
-    assert [check.ok for check in found[1][:2]] == [True, False]
+    assert [check.ok for check in outcomes[0]] == [False, True, True, True]
+    assert [check.ok for check in outcomes[1][:2]] == [True, False]
     even = claim("x above y", np.array([0.1, -0.1]), np.zeros(2))
     assert even.ok is None
 
@@ -208,13 +208,13 @@ def test_what_the_paper_says_is_confirmed_or_violated() -> None:
 @pytest.mark.slow
 def test_arms_of_a_budget_send_the_same() -> None:
     config = TestBridge.small[fslora_budget]
-    found = TestBridge.analysed(fslora_budget)
+    analysis = TestBridge.analysed(fslora_budget)
     width = DeviceSetup(config).draw("test", 0).oracle.modules.width
-    for series in found.series:
+    for series in analysis.series:
         if series.panel == fslora_budget.COMPRESSED:
             assert series.x[-1] == pytest.approx(2 * 4 * 4 * width / 1e6, rel=0.01)
-    assert [check.ok for check in found.checks[:2]] == [True, True]
-    assert [check.predicted for check in found.checks[2:]] == 6 * [CLAIMED]
+    assert [check.ok for check in analysis.checks[:2]] == [True, True]
+    assert [check.predicted for check in analysis.checks[2:]] == 6 * [CLAIMED]
 
 
 def test_the_table_has_every_task_and_method(model_folder: Path, tmp_path: Path) -> None:
@@ -237,16 +237,16 @@ def test_the_table_has_every_task_and_method(model_folder: Path, tmp_path: Path)
     }
     assert len(drawn.tests["sea"]) == 2
     table = table_of(fslora_table, config)
-    found = fslora_table.analyse(config, table)
-    assert found.checks[0].ok
-    rows = [note for note in found.notes if " %; " in note]
+    checks = fslora_table.analyse(config, table)
+    assert checks.checks[0].ok
+    rows = [note for note in checks.notes if " %; " in note]
     assert [row.partition(":")[0] for row in rows] == list(fslora.METHODS)
     final = table.where(method=fslora.OURS, domain="sky")["accuracy"]
     assert f"sky {100 * final.mean():.1f} ±" in rows[-1]
-    assert list(dict.fromkeys(s.panel for s in found.series)) == ["sea", "sky", "average"]
-    assert [check.predicted for check in found.checks[1:]] == 3 * 3 * [CLAIMED]
+    assert list(dict.fromkeys(s.panel for s in checks.series)) == ["sea", "sky", "average"]
+    assert [check.predicted for check in checks.checks[1:]] == 3 * 3 * [CLAIMED]
     with rc.style():
-        figure = fslora_table.draw(config, found)
+        figure = fslora_table.draw(config, checks)
         figure.draw_without_rendering()
     assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == [
         "sea",

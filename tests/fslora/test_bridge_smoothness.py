@@ -97,10 +97,10 @@ def task(config: SmoothnessConfig) -> Task:
 def test_every_component_is_in_equally_many_sketches() -> None:
     rng = np.random.default_rng(1)
     for factor, count in ((8, 8), (4, 8), (2, 8), (1, 1)):
-        found = partitions(8, factor, 7, rng)
-        assert len(found) == count
-        assert {len(chosen) for chosen in found} == {8 // factor}
-        assert len(set(np.bincount(np.concatenate(found)))) == 1
+        blocks = partitions(8, factor, 7, rng)
+        assert len(blocks) == count
+        assert {len(chosen) for chosen in blocks} == {8 // factor}
+        assert len(set(np.bincount(np.concatenate(blocks)))) == 1
     with pytest.raises(InputError, match="must divide r = 8"):
         partitions(8, 3, 1, rng)
 
@@ -115,7 +115,7 @@ def _hessian(f: Objective, X: Any) -> Any:
 def test_curvatures_are_those_of_blocks_of_the_hessian_farther_out(task: Task) -> None:
     f, factor = Objective(task), 2
     X = 0.3 * torch.from_numpy(np.random.default_rng(2).normal(size=(4, task.bank.width))).float()
-    found = measure(task, X, factor, 4, Precision(60, 1e-4), np.random.default_rng(3))
+    measurement = measure(task, X, factor, 4, Precision(60, 1e-4), np.random.default_rng(3))
     sketches = partitions(4, factor, 4, np.random.default_rng(3))
     sizes, total = [], torch.zeros(*X.shape, *X.shape)
     for rows in sketches:
@@ -126,11 +126,11 @@ def test_curvatures_are_those_of_blocks_of_the_hessian_farther_out(task: Task) -
         block = factor * _hessian(f, moved) * kept[:, None, None, None] * kept[:, None]
         total += block / len(sketches)
         sizes.append(_norm(block))
-    assert found["curvature"] == pytest.approx(np.mean(sizes), rel=2e-3)
-    assert found["steepest"] == pytest.approx(max(sizes), rel=2e-3)
-    assert found["relaxed"] == pytest.approx(_norm(total), rel=2e-3)
-    assert found["identity"] == pytest.approx(1.0, abs=1e-4)
-    assert found["residual"] <= 1e-3
+    assert measurement["curvature"] == pytest.approx(np.mean(sizes), rel=2e-3)
+    assert measurement["steepest"] == pytest.approx(max(sizes), rel=2e-3)
+    assert measurement["relaxed"] == pytest.approx(_norm(total), rel=2e-3)
+    assert measurement["identity"] == pytest.approx(1.0, abs=1e-4)
+    assert measurement["residual"] <= 1e-3
 
 
 def _norm(H: Any) -> float:
@@ -141,7 +141,7 @@ def _norm(H: Any) -> float:
 def test_variances_are_those_of_the_gradients(task: Task) -> None:
     factor, N = 4, task.clients
     X = 0.3 * torch.from_numpy(np.random.default_rng(4).normal(size=(4, task.bank.width))).float()
-    found = measure(task, X, factor, 4, Precision(1, 0.5), np.random.default_rng(5))
+    measurement = measure(task, X, factor, 4, Precision(1, 0.5), np.random.default_rng(5))
     batch = stacked(task.shards, task.bank.device)
     each, noise, losses = torch.zeros(4, N, *X.shape), [], []
     for row in range(4):  # k = 1: every component is a sketch
@@ -151,23 +151,23 @@ def test_variances_are_those_of_the_gradients(task: Task) -> None:
         noise.append(gradients.var(1).sum((1, 2)))
         losses.append(values.mean())
     mean = each.mean(0)
-    assert found["loss"] == pytest.approx(float(torch.stack(losses).mean()), rel=1e-4)
-    assert found["noise"] == pytest.approx(float(torch.stack(noise).mean()), rel=1e-3)
+    assert measurement["loss"] == pytest.approx(float(torch.stack(losses).mean()), rel=1e-4)
+    assert measurement["noise"] == pytest.approx(float(torch.stack(noise).mean()), rel=1e-3)
     spread = ((each - mean) ** 2).sum((2, 3)).mean()
-    assert found["spread"] == pytest.approx(float(spread), rel=1e-3)
-    assert found["size"] == pytest.approx(float((mean**2).sum((1, 2)).mean()), rel=1e-3)
-    assert found["slope"] == pytest.approx(float((mean.mean(0) ** 2).sum()), rel=1e-3)
+    assert measurement["spread"] == pytest.approx(float(spread), rel=1e-3)
+    assert measurement["size"] == pytest.approx(float((mean**2).sum((1, 2)).mean()), rel=1e-3)
+    assert measurement["slope"] == pytest.approx(float((mean.mean(0) ** 2).sum()), rel=1e-3)
     apart = ((mean - mean.mean(0)) ** 2).sum((1, 2)).max()
-    assert found["apart"] == pytest.approx(float(apart), rel=1e-3)
+    assert measurement["apart"] == pytest.approx(float(apart), rel=1e-3)
 
 
 @pytest.mark.slow
 def test_a_small_run_meets_what_is_derived(config: SmoothnessConfig) -> None:
     assert config.dropout > 0
-    found = TestBridge.analysed(smoothness)
-    assert [check.ok for check in found.checks] == [True] * 4
-    assert any("exponent of r/k, curvature of f~" in note for note in found.notes)
-    assert len(smoothness.draw(config, found).axes) == 6
+    analysis = TestBridge.analysed(smoothness)
+    assert [check.ok for check in analysis.checks] == [True] * 4
+    assert any("exponent of r/k, curvature of f~" in note for note in analysis.notes)
+    assert len(smoothness.draw(config, analysis).axes) == 6
 
 
 def test_with_few_samples_the_probe_is_named(config: SmoothnessConfig) -> None:
@@ -194,9 +194,9 @@ def test_bad_settings_are_named(options: dict[str, Any], message: str) -> None:
 @pytest.mark.slow
 def test_one_device_is_apart_from_none(config: SmoothnessConfig, table: rc.Table) -> None:
     alone = rc.Table({**table, "apart": np.zeros_like(table["apart"])})
-    found, several = (smoothness.analyse(config, each) for each in (alone, table))
+    single, several = (smoothness.analyse(config, each) for each in (alone, table))
     names = [one.name for one in several.series]
     assert "devices apart" in names
-    assert [one.name for one in found.series] == [n for n in names if n != "devices apart"]
-    assert not any("grad f_i - grad f|" in note for note in found.notes)
-    smoothness.draw(config, found)
+    assert [one.name for one in single.series] == [n for n in names if n != "devices apart"]
+    assert not any("grad f_i - grad f|" in note for note in single.notes)
+    smoothness.draw(config, single)

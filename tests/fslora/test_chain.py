@@ -83,9 +83,9 @@ def test_rounds_are_those_of_all_outcomes_one_by_one(seed: int, fresh: bool) -> 
         expected["kept"] += chance * field @ field
         expected["after"] += chance * s.value((start - gamma * step)[None, None])[0, 0]
         drift += chance * moved
-    found = {"T1": s.T1, "T2": s.T2, "after": s.after, "kept": s.second_moment(s.total("field"))}
+    totals = {"T1": s.T1, "T2": s.T2, "after": s.after, "kept": s.second_moment(s.total("field"))}
     for name, value in expected.items():
-        assert found[name][0] == pytest.approx(value, rel=1e-11, abs=1e-12), name
+        assert totals[name][0] == pytest.approx(value, rel=1e-11, abs=1e-12), name
     assert s.drift[0] == pytest.approx(drift, rel=1e-11)
     assert s.gradient[0] == pytest.approx(gradient, rel=1e-12)
 
@@ -151,8 +151,8 @@ def test_formulas_keep_the_precision_they_are_given(fresh: bool) -> None:
             convergence.eq13,
             convergence.eq14_corrected,
         ):
-            for found, expected in zip(function(exact), function(s), strict=True):
-                assert float(found[0]) == pytest.approx(expected[0], rel=1e-11, abs=1e-13)
+            for value, expected in zip(function(exact), function(s), strict=True):
+                assert float(value[0]) == pytest.approx(expected[0], rel=1e-11, abs=1e-13)
 
 
 # The same on a loss of W0 + B A.

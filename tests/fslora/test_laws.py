@@ -68,8 +68,8 @@ def test_a_round_is_that_of_fslora(fresh: bool) -> None:
             for h in range(H if fresh else 1)
         ]
     )
-    found = local_steps(A[:, :, None], s.swapaxes(1, 2), y[..., 0], gamma).mean(axis=2)
-    np.testing.assert_allclose(modules_of(found), state.X, rtol=1e-12, atol=1e-14)
+    products = local_steps(A[:, :, None], s.swapaxes(1, 2), y[..., 0], gamma).mean(axis=2)
+    np.testing.assert_allclose(modules_of(products), state.X, rtol=1e-12, atol=1e-14)
 
 
 def test_the_family_is_that_of_the_exact_forms() -> None:
@@ -156,8 +156,8 @@ def test_laws_are_the_limits_of_small_steps(fresh: bool) -> None:
 def test_runs_start_where_they_are_told_and_bad_input_is_named() -> None:
     A = np.repeat(FAMILY.minimiser()[..., None], 2, axis=2)
     rng = np.random.default_rng(0)
-    found = rounds(FAMILY, 2.0 * A, 3, gamma=0.01, H=1, devices=3, fresh=False, rng=rng)
-    np.testing.assert_allclose(found[0], FAMILY.squared_norm(2.0 * A))
+    steps = rounds(FAMILY, 2.0 * A, 3, gamma=0.01, H=1, devices=3, fresh=False, rng=rng)
+    np.testing.assert_allclose(steps[0], FAMILY.squared_norm(2.0 * A))
     with pytest.raises(InputError, match="`n` must be 1 or r - 1"):
         Squares(r=4, n=2, ranks=(1,))
     with pytest.raises(InputError, match="`ranks` and `targets`"):

@@ -179,8 +179,8 @@ def test_floors_with_the_factor_of_the_paper_fail(
     floor = config.floor
 
     def mistaken(self: Any, panel: str, name: str, x: int) -> Floor:
-        found: Floor = floor(self, panel, module.FRESH, x)
-        return found
+        level: Floor = floor(self, panel, module.FRESH, x)
+        return level
 
     monkeypatch.setattr(config, "floor", mistaken)
     names = failed(module)
@@ -221,5 +221,5 @@ def test_an_exponent_as_near_to_the_stated_one_as_the_law_may_be_off_contradicts
         gamma=0.02, counts=(1, 2), replicates=30, relaxations=4.0
     )
     checks = rate_devices.analyse(config, table_of(rate_devices, config)).checks
-    found = [c for c in checks if c.name.endswith("exponent")]
-    assert [c.ok for c in found] == [None, None]
+    exponents = [c for c in checks if c.name.endswith("exponent")]
+    assert [c.ok for c in exponents] == [None, None]

@@ -22,9 +22,9 @@ def test_runs_are_those_of_repeated_rounds(fresh: bool) -> None:
     """Mean and variance of the entry a after each round, by the rounds' own enumeration."""
     L, gamma, H, N, T, rho, u, n = 1.0, 0.1, 3, 2, 4, 2.5, 0.7, 0.4
     far = 1e9
-    mean, spread, found = 0.8, 0.0, 0.0
+    mean, spread, squares = 0.8, 0.0, 0.0
     for _ in range(T):
-        found += L**2 * (mean**2 + spread) / T
+        squares += L**2 * (mean**2 + spread) / T
         pair = np.ones((1, N, 1))
         step = Round(
             h=pair * [0, 1],
@@ -47,7 +47,7 @@ def test_runs_are_those_of_repeated_rounds(fresh: bool) -> None:
     lines = {"start": 0.8, "u": u, "n": n, "rho": rho, "N": N, "L": L}
     sizes = {"gamma": gamma, "H": H, "T": T}
     run = Run(**{k: np.array([float(v)]) for k, v in (lines | sizes).items()}, fresh=fresh)
-    assert run.measured[0] == pytest.approx(found, rel=1e-10)
+    assert run.measured[0] == pytest.approx(squares, rel=1e-10)
 
 
 # Numbers that the notes state.
@@ -78,15 +78,15 @@ def _opposed(H: int, e: float, T: float) -> Opposed:
 
 
 def test_opposed_devices_one_step_after_the_other() -> None:
-    s, x, found = _opposed(H=5, e=0.1, T=4), 2.0, 0.0
+    s, x, total = _opposed(H=5, e=0.1, T=4), 2.0, 0.0
     for _ in range(4):
-        found += (0.1 * x) ** 2 / 4
+        total += (0.1 * x) ** 2 / 4
         first = second = x
         for _ in range(5):
             first -= s.gamma[0] * first
             second += s.gamma[0] * (1 - 2 * 0.1) * second
         x = (first + second) / 2
-    assert s.sides()[0][0] == pytest.approx(found)
+    assert s.sides()[0][0] == pytest.approx(total)
     assert s.sides()[1][0] == pytest.approx(4 * 0.05 * 4 / (s.gamma[0] * 4 * 5))
 
 
@@ -174,7 +174,7 @@ def test_lora_runs_are_those_of_local_steps_on_matrices(devices: int) -> None:
     B[0, 0] = A[0, 0] = x
     B[1, 1] = A[1, 1] = _FAR
     sketches = [np.diag(np.isin(range(r), kept)) * r / k for kept in combinations(range(r), k)]
-    points, found = [(1.0, B, A)], 0.0
+    points, total = [(1.0, B, A)], 0.0
     for _ in range(rounds):
         reached = []
         for chance, B, A in points:
@@ -183,7 +183,7 @@ def test_lora_runs_are_those_of_local_steps_on_matrices(devices: int) -> None:
                 G = _sketched_slope(s, B @ S @ A)
                 moves.append(np.concatenate([(G @ A.T @ S).ravel(), (S @ B.T @ G).ravel()]))
             mean = np.mean(moves, axis=0)
-            found += chance * (mean @ mean) / rounds
+            total += chance * (mean @ mean) / rounds
             variance = np.mean([(move - mean) @ (move - mean) for move in moves])
             assert variance <= s.sigma_s2[0]
             after = []
@@ -197,7 +197,7 @@ def test_lora_runs_are_those_of_local_steps_on_matrices(devices: int) -> None:
                 b, a = (np.mean(part, axis=0) for part in zip(*ends, strict=True))
                 reached.append((chance / len(sketches) ** devices, b, a))
         points = reached
-    assert s.measured[0] == pytest.approx(found, rel=1e-10)
+    assert s.measured[0] == pytest.approx(total, rel=1e-10)
 
 
 @pytest.mark.parametrize(("r", "k", "H", "fails"), [(5, 4, 104, False), (5, 4, 106, True)])

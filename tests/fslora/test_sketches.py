@@ -39,8 +39,8 @@ def devices() -> Devices:
 def system(devices: Devices, at: int) -> tuple[LeastSquares, np.ndarray]:
     """An instance as float64 code has it: the devices, and X."""
     m, n = devices.d.shape[-1], devices.x.shape[-1]
-    found = LeastSquares(np.zeros((m, n)), tuple(devices.x[at]), tuple(-devices.d[at]))
-    return found, found.modules.join([(devices.B[at], devices.A[at])])
+    problem = LeastSquares(np.zeros((m, n)), tuple(devices.x[at]), tuple(-devices.d[at]))
+    return problem, problem.modules.join([(devices.B[at], devices.A[at])])
 
 
 def test_devices_agree_with_the_float64_code(devices: Devices) -> None:
@@ -157,10 +157,10 @@ def test_least_is_the_minimum_of_its_objective() -> None:
         t = np.sort(rng.uniform(0.5, 2.5, size=2))[::-1]
         values = ((one - t[0]) ** 2 + (two - t[1]) ** 2 + 2 * c * one * two) / 2
         a, b = sketching_bias.least(t[:1], t[1:], np.array([c]))
-        found = ((a - t[0]) ** 2 + (b - t[1]) ** 2 + 2 * c * a * b)[0] / 2
+        objective = ((a - t[0]) ** 2 + (b - t[1]) ** 2 + 2 * c * a * b)[0] / 2
         # the objective changes by at most its slope, below 6, over a cell of 0.01
-        assert found <= values.min() + 1e-12
-        assert values.min() <= found + 0.12
+        assert objective <= values.min() + 1e-12
+        assert values.min() <= objective + 0.12
 
 
 def test_descent_on_the_sketched_loss_ends_at_its_minimum() -> None:

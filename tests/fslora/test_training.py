@@ -99,11 +99,11 @@ def test_tasks_are_what_they_say() -> None:
     assert (drawn.teacher > 0.4).all()
     classes = np.mean([(y.sum(axis=2) > 0).sum(axis=1) for y in drawn.system.targets], axis=0)
     draws = np.arange(config.samples)
-    for found, task in zip(classes, config.tasks, strict=True):
+    for labels, task in zip(classes, config.tasks, strict=True):
         mix = TASKS[task].mix  # of 10 classes; Polya's urn leaves one out with this probability:
         missed = np.prod((9 * mix + draws) / (10 * mix + draws))
         # a device's number has a deviation below 1.5: four of the mean over 40 are 1
-        assert abs(found - 10 * (1 - missed)) < 1.0
+        assert abs(labels - 10 * (1 - missed)) < 1.0
     assert classes[1] < classes[0]
     before, _ = drawn.judge(State(np.zeros((1, drawn.system.modules.width))))
     assert (before < drawn.teacher - 0.1).all()

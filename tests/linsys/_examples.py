@@ -77,7 +77,7 @@ def estimators(states: int = STATES) -> dict[str, Any]:
 def methods(n: int = 3, states: int = STATES) -> dict[str, Any]:
     """Every method and variant, by name."""
     table = np.random.default_rng(5).uniform(0, 2, (n, states))
-    found: dict[str, Any] = {
+    algorithms: dict[str, Any] = {
         "AffPCL": AffPCL(),
         "AffPCL known objective": AffPCL(objective="known"),
         "AffPCL (22-2)": AffPCL(central_direction="estimate"),
@@ -93,8 +93,8 @@ def methods(n: int = 3, states: int = STATES) -> dict[str, Any]:
         "clustered": Clustered(clusters=2, spread=0.5),
     }
     for name, estimator in estimators(states).items():
-        found[f"AffPCL {name}"] = AffPCL(ratio=estimator)
-    return found
+        algorithms[f"AffPCL {name}"] = AffPCL(ratio=estimator)
+    return algorithms
 
 
 def enumerate_states(system: FiniteSystem) -> tuple[np.ndarray, np.ndarray]:

@@ -104,10 +104,10 @@ def test_torch_results_are_float64_tensors(name: str) -> None:
     algorithm = METHODS[name]
     x0 = torch.zeros((2, 3, 2), dtype=torch.float64)
     state = algorithm.init(Start(x0, torch.zeros((2, 2), dtype=torch.float64)))
-    found = algorithm.personal(state)
-    assert isinstance(found, torch.Tensor)
-    assert found.dtype == torch.float64
-    assert found.shape == (2, 3, 2)
+    x = algorithm.personal(state)
+    assert isinstance(x, torch.Tensor)
+    assert x.dtype == torch.float64
+    assert x.shape == (2, 3, 2)
 
 
 @pytest.mark.slow
@@ -162,8 +162,8 @@ def test_one_local_step_is_the_plain_round(name: str) -> None:
     state = algorithm.init(Start(x0, np.full(2, 0.3)))
     for t in range(8):
         state = algorithm.update(state, [samples(t)], Steps.constant(0.1).at(t))
-    found = run(algorithm, samples, x0, 8, local_steps=1)[-1]
-    np.testing.assert_array_equal(found, algorithm.personal(state))
+    final = run(algorithm, samples, x0, 8, local_steps=1)[-1]
+    np.testing.assert_array_equal(final, algorithm.personal(state))
 
 
 def test_local_steps_of_independent_agents_are_rounds() -> None:
@@ -200,11 +200,11 @@ def test_inactive_agents_keep_their_points_whatever_they_would_have_seen(name: s
     active = np.array([[1.0], [0.0], [1.0]])
     with np.errstate(all="ignore"):
         after = algorithm.update(state, [seen], StepSizes(0.1, 0.1, 0.1, 0.1), active)
-    found = algorithm.personal(after)
-    np.testing.assert_array_equal(found[1], algorithm.personal(state)[1])
-    assert np.isfinite(found).all()
-    assert np.abs(found[[0, 2]]).max() < 1e3
-    assert np.abs(found[0] - algorithm.personal(state)[0]).max() > 0
+    x = algorithm.personal(after)
+    np.testing.assert_array_equal(x[1], algorithm.personal(state)[1])
+    assert np.isfinite(x).all()
+    assert np.abs(x[[0, 2]]).max() < 1e3
+    assert np.abs(x[0] - algorithm.personal(state)[0]).max() > 0
     if getattr(after, "ratio", None) is not None:
         np.testing.assert_array_equal(after.ratio[1], state.ratio[1])
 

@@ -263,8 +263,8 @@ def test_equal_agents_are_fedavg_on_every_path_if_the_objective_is_known(
     samples = Samples(system, 20, seed)
     x0 = np.ones((3, 2))
     theta = system.theta_star_central
-    found = run(EXACT_AMONG_EQUALS[name], samples, x0, 20, theta0=theta)
-    assert_equal_numbers(np.stack(found), np.stack(run(FedAvg(), samples, x0, 20)), name)
+    final = run(EXACT_AMONG_EQUALS[name], samples, x0, 20, theta0=theta)
+    assert_equal_numbers(np.stack(final), np.stack(run(FedAvg(), samples, x0, 20)), name)
 
 
 def test_unequal_agents_are_not_fedavg() -> None:
@@ -272,8 +272,8 @@ def test_unequal_agents_are_not_fedavg() -> None:
         system = finite_system(3, **options)
         samples = Samples(system, 20, 3)
         theta = system.theta_star_central
-        found = run(EXACT_AMONG_EQUALS["(8)"], samples, np.ones((3, 2)), 20, theta0=theta)
-        assert np.abs(found[-1] - run(FedAvg(), samples, np.ones((3, 2)), 20)[-1]).max() > 1e-2
+        final = run(EXACT_AMONG_EQUALS["(8)"], samples, np.ones((3, 2)), 20, theta0=theta)
+        assert np.abs(final[-1] - run(FedAvg(), samples, np.ones((3, 2)), 20)[-1]).max() > 1e-2
 
 
 @given(seed=seeds)
@@ -341,9 +341,9 @@ def test_one_agent_is_independent_learning_bit_for_bit(
     """rho = 1, so c^1 - h^1 = 0 for any x^c and theta; estimators that start at one stay there."""
     samples = Samples(finite_system(seed, n=1), 12, seed)
     x0 = np.ones((1, 2))
-    found = run(ALONE[name], samples, x0, 12 // local_steps, local_steps=local_steps)
+    final = run(ALONE[name], samples, x0, 12 // local_steps, local_steps=local_steps)
     expected = run(Independent(), samples, x0, 12 // local_steps, local_steps=local_steps)
-    np.testing.assert_array_equal(np.stack(found), np.stack(expected))
+    np.testing.assert_array_equal(np.stack(final), np.stack(expected))
 
 
 def test_one_agent_with_bias_correction_needs_its_objective() -> None:
@@ -353,8 +353,8 @@ def test_one_agent_with_bias_correction_needs_its_objective() -> None:
     x0 = np.ones((1, 2))
     expected = np.stack(run(Independent(), samples, x0, 12))
     known = AffPCL(correction="bias", objective="known")
-    found = run(known, samples, x0, 12, theta0=system.theta[0])
-    assert_equal_numbers(np.stack(found), expected, "(5) with a known objective")
+    final = run(known, samples, x0, 12, theta0=system.theta[0])
+    assert_equal_numbers(np.stack(final), expected, "(5) with a known objective")
     estimated = run(AffPCL(correction="bias"), samples, x0, 12)
     assert np.abs(np.stack(estimated) - expected).max() > 1e-3
     for algorithm in (FedAvg(), FineTuning(switch=5)):
@@ -396,7 +396,7 @@ def test_an_objective_basis_equal_to_the_features_corrects_nothing() -> None:
     plain = finite_system(13)
     system = FiniteSystem.from_objectives(A=plain.A, Phi=plain.A, theta=plain.theta, mu=plain.mu)
     own = expectation(system, lambda s: (s.residual(system.x_star) ** 2).sum(-1))
-    found = direction_second_moment(system, system.theta_star_central)
-    assert_equal_numbers(found, own, "variance with Phi = A")
+    moment = direction_second_moment(system, system.theta_star_central)
+    assert_equal_numbers(moment, own, "variance with Phi = A")
     other = expectation(plain, lambda s: (s.residual(plain.x_star) ** 2).sum(-1))
     assert np.abs(direction_second_moment(plain, plain.theta_star_central) - other).max() > 1e-3

@@ -95,12 +95,12 @@ def test_regularised_methods_are_their_loops(
     samples = Samples(finite_system(seed), 5 * local_steps, seed)
     x0 = np.random.default_rng(seed).standard_normal((3, 2))
     rows = present_masks(present)
-    found = run(algorithm, samples, x0, 5, local_steps=local_steps, participate=lambda t: rows[t])
+    final = run(algorithm, samples, x0, 5, local_steps=local_steps, participate=lambda t: rows[t])
     x, w = list(x0), x0.mean(axis=0)
     for t in range(5):
         seen = [samples(t * local_steps + k) for k in range(local_steps)]
         x, w = loop(seen, x, w, present[t])
-        assert_equal_numbers(found[t + 1], np.array(x), f"t = {t}")
+        assert_equal_numbers(final[t + 1], np.array(x), f"t = {t}")
 
 
 @given(seed=seeds, present=presence, local_steps=st.integers(1, 3), clusters=st.integers(1, 4))
@@ -112,7 +112,7 @@ def test_clustered_learning_is_its_loop(
     x0 = np.random.default_rng(seed).standard_normal((3, 2))
     algorithm = Clustered(clusters=clusters, spread=0.5)
     rows = present_masks(present)
-    found = run(algorithm, samples, x0, 5, local_steps=local_steps, participate=lambda t: rows[t])
+    final = run(algorithm, samples, x0, 5, local_steps=local_steps, participate=lambda t: rows[t])
     models = list(x0.mean(axis=0) + algorithm.offsets(2))
     follows = [i % clusters for i in range(3)]
     for t in range(5):
@@ -126,7 +126,7 @@ def test_clustered_learning_is_its_loop(
                 local = local - ALPHA * (one.A[i] @ local - one.b[i])
             arrived[follows[i]].append(local)
         models = [sum(a) / len(a) if a else w for a, w in zip(arrived, models, strict=True)]
-        assert_equal_numbers(found[t + 1], np.array([models[c] for c in follows]), f"t = {t}")
+        assert_equal_numbers(final[t + 1], np.array([models[c] for c in follows]), f"t = {t}")
 
 
 @given(seed=seeds, local_steps=st.integers(1, 3))
@@ -291,20 +291,20 @@ def test_synchronised_steps_contract_all_modules_alike() -> None:
         def smallest(matrices: np.ndarray) -> np.ndarray:
             return np.linalg.eigvalsh(0.5 * (matrices + np.swapaxes(matrices, -1, -2)))[..., 0]
 
-        found = [
+        factors = [
             *(np.asarray(sizes.x)[:, 0] * smallest(SYSTEM.A_bar)),
             sizes.center * smallest(SYSTEM.A_bar0),
             sizes.objective * smallest(SYSTEM.Phi_bar0),
             sizes.ratio * 0.2,
         ]
-        assert_equal_numbers(np.array(found), np.full(6, alpha), f"alpha lambda at t = {t}")
+        assert_equal_numbers(np.array(factors), np.full(6, alpha), f"alpha lambda at t = {t}")
 
 
 def test_steps_follow_their_formulas() -> None:
     assert Steps.constant(0.03).at(99) == StepSizes(0.03, 0.03, 0.03, 0.03)
     assert Steps.for_horizon(1000, lam=2.0).at(5).x == pytest.approx(np.log(1000) / 2000, rel=1e-15)
-    found = [Steps.diminishing(t0=3, lam=0.5).at(t).x for t in range(5)]
-    assert found == pytest.approx([4 / (0.5 * (t + 4)) for t in range(5)], rel=1e-15)
+    sizes = [Steps.diminishing(t0=3, lam=0.5).at(t).x for t in range(5)]
+    assert sizes == pytest.approx([4 / (0.5 * (t + 4)) for t in range(5)], rel=1e-15)
 
 
 @given(seed=seeds, t0=st.floats(0, 100), length=st.integers(1, 30), d=st.integers(1, 3))

@@ -41,13 +41,13 @@ def policy_usage(policy: ExponentialPolicy, R: float, rng: np.random.Generator) 
         gap, covariance = np.linalg.norm(theta - other), policy.covariance(theta)
         turn = np.linalg.norm(policy.covariance(other) - covariance, 2, axis=(1, 2)) / gap
         eigenvalues = np.linalg.eigvalsh(covariance)
-        found = [
+        messages = [
             np.abs(policy.log_prob(theta) - policy.log_prob(other)).max() / gap,
             np.linalg.norm(policy.score(theta) - policy.score(other), axis=-1).max() / gap,
             turn.max(),
             -policy.log_prob(theta).min(),
         ]
-        used[:4] = np.maximum(used[:4], found)
+        used[:4] = np.maximum(used[:4], messages)
         used[4] = min(used[4], eigenvalues.min())
     return used
 
@@ -79,11 +79,11 @@ def attained(R: float = 3.0) -> tuple[ExponentialPolicy, dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["M", "L", "rho", "C"])
 def test_two_answers_attain_every_constant_so_that_half_of_it_would_fail(name):
-    policy, found = attained()
+    policy, constants = attained()
     stated = getattr(policy.constants(3.0), name)
     # a difference of step 1e-4 is off by the fourth cumulant's slope times 1e-8
-    assert abs(found[name] / stated - 1) < 1e-7
-    assert found[name] > stated / 2
+    assert abs(constants[name] / stated - 1) < 1e-7
+    assert constants[name] > stated / 2
 
 
 def test_on_a_huge_ball_the_curvature_is_zero_and_not_nan():
@@ -138,13 +138,13 @@ def test_constants_of_rewards_hold_and_are_attained(kind, R):
     gradients = np.array([reward.gradient(phi) for phi in points])
     values = np.array([np.exp(reward.value(phi)) for phi in points])
     moves = np.linalg.norm(np.diff(gradients[:4001], axis=0), axis=-1) / (2 * R / 4000)
-    found = [np.linalg.norm(gradients, axis=-1).max(), moves.max(), values.min(), values.max()]
+    extremes = [np.linalg.norm(gradients, axis=-1).max(), moves.max(), values.min(), values.max()]
     # slopes between neighbours of a grid of 4000 miss the steepest one by a relative 1e-6 at most
-    np.testing.assert_allclose(found, [T, P, b, B], rtol=1e-5, atol=1e-9)
-    assert found[0] <= T * (1 + SLACK)
-    assert found[1] <= P * (1 + SLACK) + 1e-9  # rounding of differences by their step of 1e-4
-    assert b * (1 - SLACK) <= found[2]
-    assert found[3] <= B * (1 + SLACK)
+    np.testing.assert_allclose(extremes, [T, P, b, B], rtol=1e-5, atol=1e-9)
+    assert extremes[0] <= T * (1 + SLACK)
+    assert extremes[1] <= P * (1 + SLACK) + 1e-9  # rounding of differences by their step of 1e-4
+    assert b * (1 - SLACK) <= extremes[2]
+    assert extremes[3] <= B * (1 + SLACK)
 
 
 def test_weights_lie_between_powers_of_b_and_B_and_not_below_exp_beta():
@@ -189,7 +189,7 @@ def test_the_oracle_is_automatic_differentiation(kind, sample, library):
 
     to = (lambda a: a.detach().numpy()) if library == "numpy" else (lambda a: a.detach())
     at = (to(phi), to(theta), inner)
-    found = [
+    gradients = [
         oracle.inner_loss(*at),
         oracle.inner_grad(*at),
         oracle.inner_hvp(*at, to(v)),
@@ -197,13 +197,13 @@ def test_the_oracle_is_automatic_differentiation(kind, sample, library):
         oracle.outer_loss(to(theta), outer),
         *oracle.outer_grads(to(phi), to(theta), outer),
     ]
-    for result, true in zip(found, expected, strict=True):
+    for result, true in zip(gradients, expected, strict=True):
         assert_equal_numbers(result, true.detach().numpy(), "oracle")
     rows = [oracle.inner_hvp(*at, row) for row in to(torch.eye(3, dtype=torch.float64))]
     assert_equal_numbers(oracle.inner_hessian(*at), np.array([np.asarray(r) for r in rows]), "rows")
-    assert_equal_numbers(-by_theta.detach(), -np.asarray(found[1]), "sign")
+    assert_equal_numbers(-by_theta.detach(), -np.asarray(gradients[1]), "sign")
     with pytest.raises(AssertionError, match="flipped"):
-        assert_equal_numbers(-np.asarray(found[1]), by_theta.detach().numpy(), "flipped")
+        assert_equal_numbers(-np.asarray(gradients[1]), by_theta.detach().numpy(), "flipped")
 
 
 @pytest.mark.parametrize("draw", ["inner", "outer"])
@@ -240,8 +240,8 @@ def test_samples_have_the_distribution_they_are_drawn_from():
         for *z, w in zip(*(part.tolist() for part in domain.pairs), strict=True)
         for z in [tuple(z)]
     }
-    found, number = np.unique(np.stack(drawn), axis=1, return_counts=True)
-    for z, n in zip(found.T.tolist(), number, strict=True):
+    outcomes, number = np.unique(np.stack(drawn), axis=1, return_counts=True)
+    for z, n in zip(outcomes.T.tolist(), number, strict=True):
         share = shares[tuple(z)]
         assert abs(n / size - share) <= 6 * np.sqrt(share / size) + 1 / size
 

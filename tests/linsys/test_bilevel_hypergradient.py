@@ -71,9 +71,9 @@ def test_hypergradients_are_automatic_differentiation_through_the_loop(kind, bat
     expected = by_autograd(kind, phi, theta, path, z)
     assert np.abs(expected).max() > 1e-3
     for way in (adjoint, unrolled):
-        found = way(oracle, to(phi), path, z)
-        assert isinstance(found, torch.Tensor) == (library == "torch")
-        np.testing.assert_allclose(np.asarray(found), expected, rtol=PROMISED, atol=1e-14)
+        hypergradient = way(oracle, to(phi), path, z)
+        assert isinstance(hypergradient, torch.Tensor) == (library == "torch")
+        np.testing.assert_allclose(np.asarray(hypergradient), expected, rtol=PROMISED, atol=1e-14)
     if batch is not None:
         assert all(len(sample[0]) == batch for sample in path.samples)
         other = adjoint(oracle, to(phi), descend(oracle, to(phi), to(theta), alpha=alpha, D=D), z)
@@ -111,11 +111,11 @@ def printed_13(oracle: DomainOracle, phi: Any, path: Any, z: Any, **slips: bool)
 def test_proposition_1_holds_with_its_slips_corrected_and_with_none_of_them(kind):
     oracle, (phi, theta) = oracle_of(kind, 1), start(kind)
     path, z = descend(oracle, phi, theta, alpha=SMALL, D=D), oracle.draw_outer(0)
-    found = unrolled(oracle, phi, path, z)
-    np.testing.assert_allclose(printed_13(oracle, phi, path, z), found, rtol=1e-12)
+    hypergradient = unrolled(oracle, phi, path, z)
+    np.testing.assert_allclose(printed_13(oracle, phi, path, z), hypergradient, rtol=1e-12)
     for slip in ("index", "sigma"):
-        gap = np.abs(printed_13(oracle, phi, path, z, **{slip: True}) - found).max()
-        assert gap > 1e-3 * np.abs(found).max()
+        gap = np.abs(printed_13(oracle, phi, path, z, **{slip: True}) - hypergradient).max()
+        assert gap > 1e-3 * np.abs(hypergradient).max()
 
 
 @pytest.mark.parametrize("way", [adjoint, unrolled])
@@ -148,9 +148,9 @@ def test_first_order_leaves_hessians_out_and_grows_like_D():
         loss = inner_loss(oracle.domain, BETA, leaf, at, z)
         point = point - ALPHA * torch.autograd.grad(loss, at, create_graph=True)[0]
     [expected] = torch.autograd.grad(outer_loss(oracle.domain, point, None), leaf)
-    found = first_order(oracle, phi, path)
-    np.testing.assert_allclose(found, expected.numpy(), rtol=PROMISED)
-    assert np.abs(found - adjoint(oracle, phi, path)).max() > 0.01
+    hypergradient = first_order(oracle, phi, path)
+    np.testing.assert_allclose(hypergradient, expected.numpy(), rtol=PROMISED)
+    assert np.abs(hypergradient - adjoint(oracle, phi, path)).max() > 0.01
 
     def size(steps: int) -> Any:
         long = descend(oracle, phi, theta, alpha=ALPHA, D=steps)
@@ -165,14 +165,14 @@ def test_first_order_leaves_hessians_out_and_grows_like_D():
 def test_implicit_is_the_derivative_at_the_optimum_and_the_limit_of_long_loops(kind):
     oracle, (phi, theta) = oracle_of(kind, None), start(kind)
     best = optimum(oracle, phi)
-    found = implicit(oracle, phi, best)
-    np.testing.assert_allclose(implicit(oracle, phi, best, cg=3), found, rtol=1e-9)
+    hypergradient = implicit(oracle, phi, best)
+    np.testing.assert_allclose(implicit(oracle, phi, best, cg=3), hypergradient, rtol=1e-9)
     gaps = []
     for steps in (200, 400, 800):
         path = descend(oracle, phi, theta, alpha=ALPHA, D=steps)
-        gaps.append(np.abs(adjoint(oracle, phi, path) - found).max())
+        gaps.append(np.abs(adjoint(oracle, phi, path) - hypergradient).max())
     assert gaps[0] > gaps[1] > gaps[2]
-    assert gaps[2] < 1e-6 * np.abs(found).max()
+    assert gaps[2] < 1e-6 * np.abs(hypergradient).max()
     h = 1e-5
     differences = [
         (oracle.outer_loss(optimum(oracle, phi + e)) - oracle.outer_loss(optimum(oracle, phi - e)))
@@ -180,9 +180,9 @@ def test_implicit_is_the_derivative_at_the_optimum_and_the_limit_of_long_loops(k
         for e in h * np.eye(2)
     ]
     # central differences: h^2 = 1e-10 of third derivatives, rounding 1e-16 / h = 1e-11
-    np.testing.assert_allclose(found, differences, atol=1e-8)
+    np.testing.assert_allclose(hypergradient, differences, atol=1e-8)
     sensitivity = optimum_sensitivity(oracle, phi, best)
-    np.testing.assert_allclose(sensitivity @ oracle.outer_grads(phi, best, None)[1], found)
+    np.testing.assert_allclose(sensitivity @ oracle.outer_grads(phi, best, None)[1], hypergradient)
     long = descend(oracle, phi, best, alpha=ALPHA, D=800)
     np.testing.assert_allclose(path_sensitivity(oracle, phi, long), sensitivity, rtol=1e-6)
 
@@ -232,10 +232,10 @@ def test_the_optimum_is_that_of_the_weighted_divergence_and_not_of_the_plain_one
 
 def test_torch_finds_the_same_optimum():
     oracle, (phi, _) = oracle_of("tanh", None), start("tanh")
-    found = optimum(oracle, torch.tensor(phi))
-    assert_equal_numbers(found, optimum(oracle, phi), "optimum")
+    best = optimum(oracle, torch.tensor(phi))
+    assert_equal_numbers(best, optimum(oracle, phi), "optimum")
     assert_equal_numbers(
-        implicit(oracle, torch.tensor(phi), found), implicit(oracle, phi, found.numpy()), "implicit"
+        implicit(oracle, torch.tensor(phi), best), implicit(oracle, phi, best.numpy()), "implicit"
     )
 
 
@@ -244,10 +244,10 @@ def test_single_precision_stays_single_precision():
     exact = adjoint(oracle, phi, descend(oracle, phi, theta, alpha=ALPHA, D=D))
     for to in (np.float32, lambda a: torch.tensor(a, dtype=torch.float32)):
         path = descend(oracle, to(phi), to(theta), alpha=ALPHA, D=D)
-        found = adjoint(oracle, to(phi), path)
-        assert "float32" in str(found.dtype)
+        gradient = adjoint(oracle, to(phi), path)
+        assert "float32" in str(gradient.dtype)
         # a few hundred roundings of 6e-8
-        np.testing.assert_allclose(np.asarray(found), exact, rtol=1e-4)
+        np.testing.assert_allclose(np.asarray(gradient), exact, rtol=1e-4)
 
 
 def test_memory_is_the_path_and_nothing_that_grows_beside_it():

@@ -143,12 +143,12 @@ def test_the_tilted_distribution_gives_nothing_to_what_is_never_sampled(beta):
     sampled = domain.mu_hat.copy()
     sampled[rows, r.argmax(axis=1)] = 0.0
     sampled /= sampled.sum(axis=1, keepdims=True)
-    found = target(replace(domain, mu_hat=sampled), phi, beta)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-14)
-    assert (found[sampled == 0.0] == 0.0).all()
+    objective = target(replace(domain, mu_hat=sampled), phi, beta)
+    np.testing.assert_allclose(objective.sum(axis=1), 1.0, rtol=1e-14)
+    assert (objective[sampled == 0.0] == 0.0).all()
     second = np.where(sampled > 0.0, r, -np.inf).argmax(axis=1)
     if beta < 1.0:
-        np.testing.assert_allclose(found[rows, second], 1.0, rtol=1e-14)
+        np.testing.assert_allclose(objective[rows, second], 1.0, rtol=1e-14)
 
 
 def test_divergence_is_infinite_where_the_second_is_zero_and_refused():
@@ -165,13 +165,13 @@ def test_divergence_is_infinite_where_the_second_is_zero_and_refused():
 def test_the_gradient_of_the_meta_loss_is_its_derivative(domains):
     oracles = [DomainOracle(domain=domain, beta=2.0) for domain in domains.train]
     phi, h = np.array([0.6, -0.4]), 1e-5
-    found = meta_loss(oracles, phi)
+    loss = meta_loss(oracles, phi)
     for j, e in enumerate(h * np.eye(2)):
         up, down = meta_loss(oracles, phi + e).value, meta_loss(oracles, phi - e).value
         # h^2 of third derivatives and rounding 1e-16 / h
-        assert abs(found.gradient[j] - (up - down) / (2 * h)) < 1e-8
+        assert abs(loss.gradient[j] - (up - down) / (2 * h)) < 1e-8
     with pytest.raises(AssertionError):
-        assert_equal_numbers(-found.gradient, found.gradient, "sign")
+        assert_equal_numbers(-loss.gradient, loss.gradient, "sign")
 
 
 def training(**options: Any) -> MetaTraining:
@@ -350,15 +350,15 @@ def test_convex_rivals_are_minima_of_their_losses(ridge):
             lambda t: mean_over(train, lambda d: reward_loss(d, t)) + penalty(t),
         ),
     ]
-    for found, loss in cases:
-        assert slope(loss, found) < 1e-13
-        assert slope(loss, found + 0.01) > 1e-4
+    for estimate, loss in cases:
+        assert slope(loss, estimate) < 1e-13
+        assert slope(loss, estimate + 0.01) > 1e-4
 
 
 def test_a_curved_reward_is_fitted_to_a_stationary_point():
-    found = reward_mle(CURVED.train)
+    estimate = reward_mle(CURVED.train)
     loss = lambda phi: mean_over(CURVED.train, lambda d: reward_loss(d, phi))  # noqa: E731
-    assert slope(loss, found) <= 1e-6  # what the docstring's BFGS is asked for
+    assert slope(loss, estimate) <= 1e-6  # what the docstring's BFGS is asked for
     assert slope(loss, np.zeros(2)) > 0.01
     shared = meta_distribution(3, specific=0.0, reward="tanh")
     assert isinstance(shared.train[0].reward, TanhReward)
@@ -375,12 +375,12 @@ def rlhf_objective(domain: Domain, phi: Any, theta: Any, reference: Any, beta: f
 
 def test_policy_gradient_follows_the_objective_of_equation_3():
     phi, theta = np.array([0.8, -0.5]), torch.tensor(REFERENCE)
-    found = policy_gradient(DOMAINS.train, phi, REFERENCE, beta=0.4, eta=0.2, steps=5)
+    policy = policy_gradient(DOMAINS.train, phi, REFERENCE, beta=0.4, eta=0.2, steps=5)
     for _ in range(5):
         leaf = theta.clone().requires_grad_()
         J = mean_over(DOMAINS.train, lambda d: rlhf_objective(d, phi, leaf, REFERENCE, 0.4))  # noqa: B023
         theta = theta + 0.2 * torch.autograd.grad(J, leaf)[0]
-    assert_equal_numbers(found, theta.numpy(), "five steps")
+    assert_equal_numbers(policy, theta.numpy(), "five steps")
 
 
 def test_the_clipped_gradient_is_that_of_the_clipped_objective():
@@ -392,11 +392,11 @@ def test_the_clipped_gradient_is_that_of_the_clipped_objective():
     A = tensor(advantage)
     clipped = torch.minimum(rho * A, torch.clamp(rho, 0.8, 1.2) * A).mean()
     [expected] = torch.autograd.grad(clipped, leaf)
-    found = clipped_gradient(domain.policy, THETA, (x, y), log_old, advantage, 0.2)
-    assert_equal_numbers(found, expected.numpy(), "clipped")
+    gradient = clipped_gradient(domain.policy, THETA, (x, y), log_old, advantage, 0.2)
+    assert_equal_numbers(gradient, expected.numpy(), "clipped")
     assert (rho > 1.2).any()
     free = clipped_gradient(domain.policy, THETA, (x, y), log_old, advantage, 1e9)
-    assert np.abs(free - found).max() > 1e-3
+    assert np.abs(free - gradient).max() > 1e-3
 
 
 def test_ppo_climbs_most_of_the_way_to_exact_gradients():

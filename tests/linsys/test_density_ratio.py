@@ -87,12 +87,12 @@ def test_residuals_have_mean_gram_times_error(q: int | None, seed: int) -> None:
     gram = ratio_gram(system)
     for estimator in (LinearRatio(q), ShiftedRatio(q), SparseRatio(q, keep=1)):
         star = ratio_weights(system, shifted=estimator.offset == 1.0)
-        found = expectation(system, lambda seen, e=estimator: e.residual(eta, seen))
-        assert_equal_numbers(found, (eta - star) @ gram, type(estimator).__name__)
+        mean = expectation(system, lambda seen, e=estimator: e.residual(eta, seen))
+        assert_equal_numbers(mean, (eta - star) @ gram, type(estimator).__name__)
     coupled = CoupledRatio(q)
     star = ratio_weights(system, shifted=True)
-    found = coupled_expectation(system, lambda seen: coupled.residual(eta, seen))
-    assert_equal_numbers(found, (eta - star) @ gram, "coupled")
+    mean = coupled_expectation(system, lambda seen: coupled.residual(eta, seen))
+    assert_equal_numbers(mean, (eta - star) @ gram, "coupled")
 
 
 class _ClientSide(ShiftedRatio):
@@ -106,9 +106,9 @@ class _ClientSide(ShiftedRatio):
 def test_an_own_sample_does_not_stand_for_the_average_environment() -> None:
     system = with_basis(1, None)
     star = ratio_weights(system, shifted=True)
-    found = expectation(system, lambda seen: _ClientSide(4).residual(star, seen))
+    mean = expectation(system, lambda seen: _ClientSide(4).residual(star, seen))
     with pytest.raises(AssertionError, match="client"):
-        assert_equal_numbers(found, np.zeros((3, 4)), "client")
+        assert_equal_numbers(mean, np.zeros((3, 4)), "client")
 
 
 @given(seed=seeds)
@@ -153,8 +153,8 @@ def test_estimates_are_unbiased_with_partial_participation(seed: int) -> None:
     for pair in itertools.combinations(range(3), 2):
         active = np.zeros((3, 1))
         active[list(pair)] = 1.0
-        found = np.tensordot(probabilities, estimator.residual(eta, seen, active), axes=1)
-        total[list(pair)] += found[list(pair)] / 2
+        mean = np.tensordot(probabilities, estimator.residual(eta, seen, active), axes=1)
+        total[list(pair)] += mean[list(pair)] / 2
     assert_equal_numbers(total, full, "residual")
     alone = np.array([[1.0], [0.0], [0.0]])
     kept = estimator.update(np.broadcast_to(eta, (27, 3, 3)), seen, 0.1, alone)
@@ -183,10 +183,10 @@ def test_coupled_samples_have_the_frequencies_of_the_coupling() -> None:
     partners = system.couple(states, rng)
     joint = coupling(system)
     for i in range(3):
-        found = np.zeros((4, 4))
-        np.add.at(found, (states[:, i], partners[:, i]), 1.0 / len(states))
+        counts = np.zeros((4, 4))
+        np.add.at(counts, (states[:, i], partners[:, i]), 1.0 / len(states))
         error = np.sqrt(joint[i] * (1.0 - joint[i]) / len(states))
-        assert (np.abs(found - joint[i]) <= 6.0 * error + 1e-15).all()
+        assert (np.abs(counts - joint[i]) <= 6.0 * error + 1e-15).all()
 
 
 def second_moment_at_solution(system: FiniteSystem) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -348,10 +348,10 @@ def test_clipping_projects_the_estimate_only(seed: int) -> None:
     seen = Samples(system, 1, seed)(0)
     eta = 5.0 * np.random.default_rng(seed).standard_normal((3, 3))
     free, clipped = ShiftedRatio(3, clip=False), ShiftedRatio(3, clip=True)
-    raw, found = free.ratio(eta, seen), clipped.ratio(eta, seen)
-    np.testing.assert_array_equal(found, np.clip(raw, 0.0, 3.0))
+    raw, projected = free.ratio(eta, seen), clipped.ratio(eta, seen)
+    np.testing.assert_array_equal(projected, np.clip(raw, 0.0, 3.0))
     exact = seen.density_ratio()
-    assert (np.abs(found - exact) <= np.abs(raw - exact) + 1e-12).all()
+    assert (np.abs(projected - exact) <= np.abs(raw - exact) + 1e-12).all()
     np.testing.assert_array_equal(free.update(eta, seen, 0.1), clipped.update(eta, seen, 0.1))
 
 
@@ -363,8 +363,8 @@ def test_estimators_fit_the_protocols_and_any_namespace(estimator: Any) -> None:
     assert isinstance(seen, FeatureObservation)
     state = estimator.update(estimator.init(x0), seen, 0.1)
     other = estimator.update(estimator.init(as_torch(x0)), as_torch(seen), 0.1)
-    found = estimator.ratio(other, as_torch(seen)).numpy()
-    assert_equal_numbers(found, estimator.ratio(state, seen), "ratio")
+    rho = estimator.ratio(other, as_torch(seen)).numpy()
+    assert_equal_numbers(rho, estimator.ratio(state, seen), "ratio")
 
 
 @pytest.mark.parametrize(

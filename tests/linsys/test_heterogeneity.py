@@ -201,10 +201,10 @@ def test_stated_errors_cover_and_are_not_inflated():
     ratios = []
     for seed in range(8):
         fine = view_of(system, Integration(points=64, scrambles=32, seed=seed))
-        found = (het.delta_env_agent(fine), het.chi2_agent(fine))
-        assert {entry.method for entry in found} == {"quasi-Monte Carlo"}
-        errors = np.stack([entry.error for entry in found])
-        gaps = np.abs(np.stack([entry.value for entry in found]) - truth)
+        intervals = (het.delta_env_agent(fine), het.chi2_agent(fine))
+        assert {entry.method for entry in intervals} == {"quasi-Monte Carlo"}
+        errors = np.stack([entry.error for entry in intervals])
+        gaps = np.abs(np.stack([entry.value for entry in intervals]) - truth)
         assert (gaps <= 8 * errors + 1e-5).all()
         ratios.append(gaps / errors)
     assert 0.6 < np.sqrt(np.mean(np.square(ratios))) < 1.6
@@ -241,8 +241,8 @@ def test_closed_forms_match_the_finite_twin(twin, request):
     for constant in (het.G_x, het.lambda_min, het.lambda_b, het.lambda_c):
         np.testing.assert_allclose(float(constant(system)), float(constant(grid)), rtol=1e-9)
     for constant in (het.G_A, het.G_b, het.sigma, het.kappa, het.delta_obj):
-        found, wanted = (float(constant(s, "second-moment")) for s in (system, grid))
-        np.testing.assert_allclose(found, wanted, rtol=1e-9, err_msg=constant.__name__)
+        closed, wanted = (float(constant(s, "second-moment")) for s in (system, grid))
+        np.testing.assert_allclose(closed, wanted, rtol=1e-9, err_msg=constant.__name__)
     np.testing.assert_allclose(
         het.delta_obj_agent(system, "second-moment"),
         het.delta_obj_agent(grid, "second-moment"),
@@ -270,10 +270,10 @@ def test_integrals_match_the_finite_twin_in_the_plane(plane, features):
     # freedom.
     system, grid = plane
     exact = np.asarray(het.nu_agent(grid, features))
-    found = het.nu_agent(system, features)
-    assert found.method == "quasi-Monte Carlo"
-    assert (np.abs(np.asarray(found) - exact) <= 12 * found.error + 1e-9).all()
-    assert found.error.max() < 5e-3
+    nu = het.nu_agent(system, features)
+    assert nu.method == "quasi-Monte Carlo"
+    assert (np.abs(np.asarray(nu) - exact) <= 12 * nu.error + 1e-9).all()
+    assert nu.error.max() < 5e-3
     chi2, exact_chi2 = het.chi2_agent(system), np.asarray(het.chi2_agent(grid))
     assert (np.abs(np.asarray(chi2) - exact_chi2) <= 12 * chi2.error).all()
 

@@ -136,12 +136,12 @@ def expected(system):
 def test_every_function_is_its_definition(system):
     table = expected(system)
     for (name, *arguments), value in table.items():
-        found = getattr(het, name)(system, *arguments)
+        result = getattr(het, name)(system, *arguments)
         label = f"{name}{tuple(arguments)}"
         np.testing.assert_allclose(
-            np.asarray(getattr(found, "value", found)), value, rtol=1e-10, err_msg=label
+            np.asarray(getattr(result, "value", result)), value, rtol=1e-10, err_msg=label
         )
-        assert found.method == "exact"
+        assert result.method == "exact"
     measured = {name for name, *_ in table}
     functions = {n for n in het.__all__ if n[0].islower() or n.startswith("G_")}
     assert functions - measured == {"summary", "view_of", "tv", "chi2", "tv_matrix", "chi2_matrix"}

@@ -47,7 +47,7 @@ print(*digests(sys.argv[1:]), sep="\\n")
 
 def digests(entries: Sequence[str]) -> list[str]:
     """A digest of the numbers of every entry, run in the given order."""
-    found = []
+    names = []
     for entry in entries:
         what, kind = entry.split()
         digest = hashlib.sha256()
@@ -65,8 +65,8 @@ def digests(entries: Sequence[str]) -> list[str]:
                     for m in METHODS
                 ]
             digest.update(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
-        found.append(digest.hexdigest())
-    return found
+        names.append(digest.hexdigest())
+    return names
 
 
 def in_new_process(

@@ -130,15 +130,15 @@ EXPONENTS = np.concatenate(
 def test_items_are_found_by_the_low_four_bits() -> None:
     rng = np.random.default_rng(7)
     index = np.concatenate([np.arange(16, dtype=np.uint64), rng.integers(0, MASK, 500, np.uint64)])
-    (found,) = apply(item_rows, index)
-    assert (found == ITEMS[index % 16]).all()
-    assert (found != ITEMS[index // 2 % 16]).any()
+    (outputs,) = apply(item_rows, index)
+    assert (outputs == ITEMS[index % 16]).all()
+    assert (outputs != ITEMS[index // 2 % 16]).any()
 
 
 def test_exp2_is_within_one_ulp_and_a_tenth() -> None:
     """Half an ulp each from the table's and the last rounding, and what the polynomial adds."""
-    (found,) = apply(exp2_rows, EXPONENTS)
-    worst = worst_ulps(found, EXPONENTS, lambda v: mpmath.power(2, v))
+    (outputs,) = apply(exp2_rows, EXPONENTS)
+    worst = worst_ulps(outputs, EXPONENTS, lambda v: mpmath.power(2, v))
     assert worst <= 1.1
     # An argument that is off by 1e-15 must not pass.
     (off,) = apply(exp2_rows, EXPONENTS + 1e-15)
@@ -147,8 +147,8 @@ def test_exp2_is_within_one_ulp_and_a_tenth() -> None:
 
 def test_exp2_is_exact_at_whole_numbers() -> None:
     whole = np.arange(-1022.0, 1024.0)
-    (found,) = apply(exp2_rows, whole)
-    assert (found == np.ldexp(1.0, whole.astype(int))).all()
+    (outputs,) = apply(exp2_rows, whole)
+    assert (outputs == np.ldexp(1.0, whole.astype(int))).all()
 
 
 def minus_two_log_exactly(v: Any) -> Any:
@@ -170,8 +170,8 @@ def test_log_is_within_two_ulps() -> None:
             np.array([1.0, 2.0**-52, 2.0**-1022]),
         ]
     )
-    (found,) = apply(log_rows, x)
-    worst = worst_ulps(found, x, minus_two_log_exactly)
+    (outputs,) = apply(log_rows, x)
+    worst = worst_ulps(outputs, x, minus_two_log_exactly)
     assert worst <= 2.0
     x = x[x != 1]
     (off,) = apply(log_rows, x * (1 + 2e-15))
@@ -203,10 +203,10 @@ def test_unit_interval_is_the_upper_bits() -> None:
     rng = np.random.default_rng(4)
     edges = np.array([0, 1, 4095, 4096, MASK], dtype=np.uint64)
     bits = np.concatenate([rng.integers(0, MASK, 500, dtype=np.uint64), edges])
-    (found,) = apply(uniform_rows, bits)
-    assert (found == [(int(b) >> 12) / 2**52 for b in bits]).all()
-    assert found.min() == 0.0
-    assert found.max() == 1.0 - 2.0**-52
+    (outputs,) = apply(uniform_rows, bits)
+    assert (outputs == [(int(b) >> 12) / 2**52 for b in bits]).all()
+    assert outputs.min() == 0.0
+    assert outputs.max() == 1.0 - 2.0**-52
 
 
 def test_floor_splits_a_number() -> None:
@@ -299,10 +299,10 @@ def test_generator_has_the_published_first_numbers() -> None:
 
 def test_generator_is_xoshiro256pp_in_every_lane() -> None:
     states = lane_states(11, 5)[0]
-    found = generated(states, 200)
+    draws = generated(states, 200)
     for lane in range(LANES):
-        assert found[:, lane].tolist() == xoshiro256pp(states[:, lane].tolist(), 200)
-    assert found[1:, 0].tolist() != xoshiro256pp(states[:, 0].tolist(), 199)
+        assert draws[:, lane].tolist() == xoshiro256pp(states[:, lane].tolist(), 200)
+    assert draws[1:, 0].tolist() != xoshiro256pp(states[:, 0].tolist(), 199)
 
 
 def test_generator_continues_where_it_stopped() -> None:

@@ -242,9 +242,9 @@ def test_one_bad_matrix_is_nan_and_touches_no_other(d: int) -> None:
             mixed[(33, *at)] = bad
             others = np.arange(70) != 33
             for function in (operator_norm, lambda_min, lambda_max, stretch):
-                found = function(mixed)
-                assert np.isnan(found[33]).all()
-                assert (found[others] == function(good)[others]).all()
+                result = function(mixed)
+                assert np.isnan(result[33]).all()
+                assert (result[others] == function(good)[others]).all()
             if np.isnan(bad):
                 assert np.isnan(inverse(mixed)[33]).all()
                 assert np.isnan(solve(mixed, good[:, 0])[33]).all()
@@ -257,9 +257,9 @@ def test_high_precision_knows_nan(d: int) -> None:
         numbers = precise(np.ones((2, d, d)))
         numbers[1, 0, d - 1] = precise([np.nan])[0]
         for function in (operator_norm, lambda_min, lambda_max, stretch):
-            found = function(numbers)
-            assert np.all(found[1] != found[1])
-            assert np.all(found[0] == found[0])
+            result = function(numbers)
+            assert np.all(result[1] != result[1])
+            assert np.all(result[0] == result[0])
 
 
 @pytest.mark.parametrize("S", [1, 2, 5])
@@ -270,9 +270,9 @@ def test_stationary_laws(S: int) -> None:
     with precision(50):
         exact = precise(kernels)
         exact = exact / exact.sum(axis=-1, keepdims=True)
-        found = stationary(exact)
-        assert np.abs((found[:, None] @ exact)[:, 0] - found).max() < 1e-48
-        assert np.abs(found - laws).max() < 1e-15
+        law = stationary(exact)
+        assert np.abs((law[:, None] @ exact)[:, 0] - law).max() < 1e-48
+        assert np.abs(law - laws).max() < 1e-15
     if S > 1:
         kernels[1] = np.eye(S)
         mixed = stationary(kernels)
@@ -285,9 +285,9 @@ def test_a_singular_matrix_has_no_inverse(d: int) -> None:
     matrices = np.array([np.zeros((d, d)), np.diag(np.arange(d) * 1.0), np.eye(d)])
     with precision(20):
         for stacked in (matrices, precise(matrices)):
-            for found in (inverse(stacked), solve(stacked, stacked[:, :, 0])):
-                assert (found[:2] != found[:2]).reshape(2, -1).all()
-                assert (found[2] == found[2]).all()
+            for result in (inverse(stacked), solve(stacked, stacked[:, :, 0])):
+                assert (result[:2] != result[:2]).reshape(2, -1).all()
+                assert (result[2] == result[2]).all()
 
 
 def test_a_result_depends_on_its_matrix_alone() -> None:
@@ -305,9 +305,9 @@ def test_a_result_depends_on_its_matrix_alone() -> None:
 def test_stacks_broadcast_and_keep_their_shape() -> None:
     rng = np.random.default_rng(2)
     matrices, vectors = rng.standard_normal((4, 1, 3, 3)), rng.standard_normal((5, 3))
-    found = solve(matrices, vectors)
-    assert found.shape == (4, 5, 3)
-    assert np.allclose((matrices @ found[..., None])[..., 0], vectors, rtol=0, atol=1e-12)
+    solutions = solve(matrices, vectors)
+    assert solutions.shape == (4, 5, 3)
+    assert np.allclose((matrices @ solutions[..., None])[..., 0], vectors, rtol=0, atol=1e-12)
     for function, shape in ((operator_norm, (4, 1)), (inverse, (4, 1, 3, 3))):
         assert function(matrices).shape == shape
         assert function(transpose(matrices)).shape == shape  # not contiguous
@@ -319,7 +319,7 @@ def test_stacks_broadcast_and_keep_their_shape() -> None:
         assert len(loop.signatures) == 1  # whatever the memory layout, compiled once
     assert (operator_norm(2 * np.eye(3, dtype=int)) == 2).all()
     with precision(20):
-        assert np.allclose(solve(precise(matrices), vectors).astype(float), found, rtol=1e-12)
+        assert np.allclose(solve(precise(matrices), vectors).astype(float), solutions, rtol=1e-12)
 
 
 def test_lengths() -> None:

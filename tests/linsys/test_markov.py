@@ -155,9 +155,9 @@ def test_linear_rewards_are_recognised() -> None:
     theta = np.arange(6.0).reshape(3, 2)
     rewards = np.repeat((theta @ mrps.features.T)[:, :, None], mrps.n_states, axis=2)
     linear = MarkovRewardProcesses(mrps.P, rewards, mrps.gamma, mrps.features)
-    found = linear.to_finite_system().theta
-    assert found is not None
-    np.testing.assert_allclose(found, theta, atol=1e-12)
+    objective = linear.to_finite_system().theta
+    assert objective is not None
+    np.testing.assert_allclose(objective, theta, atol=1e-12)
 
 
 @given(seeds)

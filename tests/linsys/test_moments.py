@@ -118,12 +118,12 @@ def test_equals_the_mean_over_every_sample_path(algorithm, seed):
         weighted = np.tensordot(share, moments[: t + 1], axes=1)
         mean = np.tensordot(share, paths[: t + 1], axes=1)
         averaged = np.einsum("p,pna,pnb->nab", probabilities, mean, mean)
-        for found, expected in (
+        for moment, expected in (
             (run, moments[t]),
             (run.weighted, weighted),
             (run.averaged, averaged),
         ):
-            np.testing.assert_allclose(per_agent(found)[t], expected, rtol=1e-13, atol=1e-13)
+            np.testing.assert_allclose(per_agent(moment)[t], expected, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=str)
@@ -131,30 +131,32 @@ def test_doubling_equals_the_mean_over_every_sample_path(algorithm):
     system, rounds, alpha = random_system(2), 3, 0.4
     x0, theta0 = starts(system)
     states, probabilities = enumerate_paths(system, rounds)
-    found = exact_moments(system, algorithm, x0=x0, theta0=theta0).at([0, 1, 2, 3], alpha=alpha)
+    errors = exact_moments(system, algorithm, x0=x0, theta0=theta0).at([0, 1, 2, 3], alpha=alpha)
     for t, path in enumerate(follow(system, algorithm, Steps.constant(alpha), x0, theta0, states)):
         x, center, theta = path
         error = probabilities @ np.square(x - system.x_star).sum(-1)
-        np.testing.assert_allclose(found.error[t], error, rtol=1e-13)
+        np.testing.assert_allclose(errors.error[t], error, rtol=1e-13)
         np.testing.assert_allclose(
-            found.mean_x[t], np.tensordot(probabilities, x, axes=1), atol=1e-13
+            errors.mean_x[t], np.tensordot(probabilities, x, axes=1), atol=1e-13
         )
         if center is None:
-            assert found.central_error is None
-            assert found.mean_center is None
+            assert errors.central_error is None
+            assert errors.mean_center is None
         else:
             gap = np.square(center[:, 0] - system.x_star_central).sum(-1)
-            np.testing.assert_allclose(found.central_error[t], probabilities @ gap, rtol=1e-13)
+            np.testing.assert_allclose(errors.central_error[t], probabilities @ gap, rtol=1e-13)
             np.testing.assert_allclose(
-                found.mean_center[t], probabilities @ center[:, 0], atol=1e-13
+                errors.mean_center[t], probabilities @ center[:, 0], atol=1e-13
             )
         if theta is None or algorithm.objective == "known":
-            assert found.objective_error is None
-            assert found.mean_theta is None
+            assert errors.objective_error is None
+            assert errors.mean_theta is None
         else:
             gap = np.square(theta[:, 0] - system.theta_star_central).sum(-1)
-            np.testing.assert_allclose(found.objective_error[t], probabilities @ gap, rtol=1e-13)
-            np.testing.assert_allclose(found.mean_theta[t], probabilities @ theta[:, 0], atol=1e-13)
+            np.testing.assert_allclose(errors.objective_error[t], probabilities @ gap, rtol=1e-13)
+            np.testing.assert_allclose(
+                errors.mean_theta[t], probabilities @ theta[:, 0], atol=1e-13
+            )
 
 
 @pytest.mark.parametrize("broken", ["noise", "ratio", "share", "step"])
@@ -172,8 +174,8 @@ def test_enumeration_notices_a_wrong_engine(monkeypatch, broken):
         monkeypatch.setattr("linsys.moments._recursion._covariance", lambda *_: 0.0)
     start = np.concatenate([x0, x0[1:]]) if broken == "share" else x0
     engine = exact_moments(other, algorithm, x0=start, theta0=theta0)
-    found = engine.at([rounds], alpha=alpha * (1 + 1e-9 * (broken == "step"))).error[0, :2]
-    assert (np.abs(found / error - 1) > 1e-12).all()
+    moments = engine.at([rounds], alpha=alpha * (1 + 1e-9 * (broken == "step"))).error[0, :2]
+    assert (np.abs(moments / error - 1) > 1e-12).all()
 
 
 def z_scores(system, algorithm, alpha, times, error_of, replicates=4000):
@@ -210,12 +212,12 @@ def test_one_type_costs_the_same_for_any_number_of_agents():
             at = Coordinates.of(algorithm, Start(np.zeros((n, 2)), np.zeros(2), np.zeros(2)), (0,))
             step = Steps.constant(1.0).at(0)._replace(x=np.ones(n))
             counts = [s.count for s in sources(system, algorithm, step, at, agent_types(system))]
-            found = engine.at([0, 10], alpha=0.1)
+            moments = engine.at([0, 10], alpha=0.1)
             shapes.append(
-                (len(engine.views), engine.views[0].start.shape, found.moments.shape, len(counts))
+                (len(engine.views), engine.views[0].start.shape, moments.moments.shape, len(counts))
             )
             assert sum(counts) == (1 if algorithm == Independent() else n)
-            assert found.error.shape == (2, n)
+            assert moments.error.shape == (2, n)
         assert shapes[0] == shapes[1]
 
 
@@ -255,8 +257,8 @@ def test_one_agent_learns_independently(seed, t):
     alone = exact_moments(system, Independent(), x0=x0).at([t], alpha=0.05).error
     others = [AffPCL(), AffPCL(central_direction="estimate"), AffPCL(center="implicit"), FedAvg()]
     for algorithm in others:
-        found = exact_moments(system, algorithm, x0=x0, theta0=theta0).at([t], alpha=0.05).error
-        np.testing.assert_allclose(found, alone, rtol=1e-10)
+        errors = exact_moments(system, algorithm, x0=x0, theta0=theta0).at([t], alpha=0.05).error
+        np.testing.assert_allclose(errors, alone, rtol=1e-10)
     wrong = exact_moments(copies(system, [2]), FedAvg(), x0=x0[0]).at([t], alpha=0.05).error
     assert t == 0 or not np.allclose(wrong[:, :1], alone, rtol=1e-6)
 
@@ -270,8 +272,8 @@ def test_equal_agents_that_know_the_objective_are_fedavg(seed, t):
     system = copies(random_system(seed, n=1, states=3, linear=True), [4])
     fedavg = exact_moments(system, FedAvg()).at([t], alpha=0.05).error
     for known in (AffPCL(objective="known"), AffPCL(objective="known", correction="bias")):
-        found = exact_moments(system, known).at([t], alpha=0.05).error
-        np.testing.assert_allclose(found, fedavg, rtol=1e-10)
+        errors = exact_moments(system, known).at([t], alpha=0.05).error
+        np.testing.assert_allclose(errors, fedavg, rtol=1e-10)
     learnt = exact_moments(system, AffPCL(), theta0=system.theta_star_central)
     np.testing.assert_allclose(learnt.at([t], alpha=0.05).error, fedavg, rtol=1e-8)
     learning = exact_moments(system, AffPCL())
@@ -316,8 +318,8 @@ def test_one_agents_coordinates_say_the_same_as_everybodys():
                 "ta,tb->tab", moments[:, rows, -1], moments[:, rows, -1]
             )
             bias = small.bias[:, i]
-            found = per_agent(small)[:, i, 4:6, 4:6] - np.einsum("ta,tb->tab", bias, bias)
-            np.testing.assert_allclose(found, covariance, atol=1e-12)
+            central = per_agent(small)[:, i, 4:6, 4:6] - np.einsum("ta,tb->tab", bias, bias)
+            np.testing.assert_allclose(central, covariance, atol=1e-12)
 
 
 def test_the_limit_is_reached():
@@ -403,10 +405,10 @@ def test_bad_conditioning_hides_no_bias(monkeypatch, small, mutant):
         mu=[[0.5, 0.5], [0.45, 0.55]],
     )
     (report,) = exact_moments(system, AffPCL(ratio="none"), agents=[0]).views[0].reports
-    found = report.matrix[-3:-1, -1]
+    truth = report.matrix[-3:-1, -1]
     fedavg = exact_moments(system, FedAvg()).stationary(1e-3).error
     gap = np.square(system.x_star_central - system.x_star).sum(axis=1)
-    right = np.allclose(found, [-0.01674246, -0.01864407], atol=1e-7) and (fedavg >= gap).all()
+    right = np.allclose(truth, [-0.01674246, -0.01864407], atol=1e-7) and (fedavg >= gap).all()
     assert right == (not mutant or small > 1e-10)
 
 
@@ -480,19 +482,19 @@ def test_diminishing_steps_and_their_averages():
 
 def test_quadratic_forms_and_single_agents():
     system = copies(random_system(0, n=2), [2, 1])
-    found = exact_moments(system, AffPCL(), agents=[2, 0, 1]).at([0, 9], alpha=0.1)
+    errors = exact_moments(system, AffPCL(), agents=[2, 0, 1]).at([0, 9], alpha=0.1)
     weights = np.zeros((7, 7))
     weights[4:6, 4:6] = np.eye(2)
-    np.testing.assert_allclose(found.quadratic(weights), found.error, rtol=1e-15)
+    np.testing.assert_allclose(errors.quadratic(weights), errors.error, rtol=1e-15)
     weights[4:6, 6] = [1.0, 0.0]
     np.testing.assert_allclose(
-        found.quadratic(weights), found.error + found.bias[..., 0], rtol=1e-14
+        errors.quadratic(weights), errors.error + errors.bias[..., 0], rtol=1e-14
     )
-    np.testing.assert_array_equal(found.second_moment(2), found.moments[:, 0])
-    np.testing.assert_array_equal(found.second_moment(0), found.second_moment(1))
-    assert found.agents.tolist() == [2, 0, 1]
+    np.testing.assert_array_equal(errors.second_moment(2), errors.moments[:, 0])
+    np.testing.assert_array_equal(errors.second_moment(0), errors.second_moment(1))
+    assert errors.agents.tolist() == [2, 0, 1]
     with pytest.raises(InputError, match="`agent` must be one of"):
-        found.second_moment(3)
+        errors.second_moment(3)
 
 
 class Estimator:

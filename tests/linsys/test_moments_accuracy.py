@@ -242,8 +242,8 @@ def test_exponential_decay_keeps_its_digits(decay):
     alpha = decay / (0.75 * BILLION)
     exact = (1 - mpmath.mpf(alpha) * mpmath.mpf(0.75)) ** (2 * BILLION)
     for algorithm in (AffPCL(), AffPCL(objective="known"), FedAvg(), Independent()):
-        found = exact_moments(noiseless(0.75), algorithm).at([BILLION], alpha=alpha).error
-        assert max(relative(value, exact) for value in found[0]) < TOLERANCE
+        errors = exact_moments(noiseless(0.75), algorithm).at([BILLION], alpha=alpha).error
+        assert max(relative(value, exact) for value in errors[0]) < TOLERANCE
 
 
 @pytest.mark.parametrize(("switch", "decay"), [(0.0, 1.0), (np.inf, 15.0)])
@@ -252,8 +252,8 @@ def test_both_forms_of_the_power_are_needed(monkeypatch, switch, decay):
     alpha = decay / (0.75 * BILLION)
     exact = (1 - mpmath.mpf(alpha) * mpmath.mpf(0.75)) ** (2 * BILLION)
     monkeypatch.setattr("linsys.moments._doubling.SWITCH", switch)
-    found = exact_moments(noiseless(0.75), Independent()).at([BILLION], alpha=alpha).error[0, 0]
-    assert relative(found, exact) > 100 * TOLERANCE
+    errors = exact_moments(noiseless(0.75), Independent()).at([BILLION], alpha=alpha).error[0, 0]
+    assert relative(errors, exact) > 100 * TOLERANCE
 
 
 @pytest.mark.parametrize("rate", [1e-9, 3e-8])

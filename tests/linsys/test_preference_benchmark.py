@@ -18,8 +18,8 @@ def test_the_peers_have_our_likelihood_and_gradients(task: Task) -> None:
     rng = np.random.default_rng(0)
     B, W = rng.standard_normal((6, 2)), rng.standard_normal((12, 2, 2))
     expected = (log_likelihood(task.data, B @ W).sum(), *factor_gradients(task.data, B, W))
-    for found in (task.einsum(B, W), task.matmul(B, W)):
-        for ours, theirs in zip(expected, found, strict=True):
+    for answer in (task.einsum(B, W), task.matmul(B, W)):
+        for ours, theirs in zip(expected, answer, strict=True):
             np.testing.assert_allclose(theirs, ours, rtol=1e-10, atol=1e-11)
     value, G = task.einsum_by_delta(B @ W)
     assert value == pytest.approx(float(expected[0]), rel=1e-12)

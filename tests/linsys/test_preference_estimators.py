@@ -54,12 +54,12 @@ def climb(data: Comparisons, B: Array, W: Array, ridge: float) -> tuple[float, A
         return -value, -np.concatenate([by_B.ravel(), by_W.ravel()])
 
     start = np.concatenate([B.ravel(), W.ravel()])
-    found = minimize(
+    optimum = minimize(
         loss, start, jac=True, method="L-BFGS-B",
         options={"ftol": 0.0, "gtol": 1e-9, "maxiter": 5000, "maxfun": 10000},
     )  # fmt: skip
-    B_, W_ = found.x[: B.size].reshape(B.shape), found.x[B.size :].reshape(W.shape)
-    return -found.fun, B_ @ W_
+    B_, W_ = optimum.x[: B.size].reshape(B.shape), optimum.x[B.size :].reshape(W.shape)
+    return -optimum.fun, B_ @ W_
 
 
 def objective(data: Comparisons, fit: Fit, ridge: float) -> float:
@@ -237,8 +237,8 @@ def test_newton_and_the_linear_program_agree_on_who_is_separable() -> None:
     assert fit.converged
     assert np.isfinite(fit.Delta).all()
     # where there is a maximum, there it is
-    found = np.delete(gradient(data, fit.Delta), list(fit.separable), axis=0)
-    np.testing.assert_allclose(found, 0.0, atol=1e-8)
+    slopes = np.delete(gradient(data, fit.Delta), list(fit.separable), axis=0)
+    np.testing.assert_allclose(slopes, 0.0, atol=1e-8)
 
 
 def test_a_newton_step_below_one_proves_that_a_maximum_exists() -> None:
@@ -274,10 +274,10 @@ def test_separable_users_are_named() -> None:
         with pytest.raises(InputError, match=said) as caught:
             fit()
         assert "\n" not in str(caught.value)
-        found = fit(separable="report")
-        assert found.separable == (1, 3)
-        assert found.converged
-        assert np.isfinite(found.Delta).all()
+        estimate = fit(separable="report")
+        assert estimate.separable == (1, 3)
+        assert estimate.converged
+        assert np.isfinite(estimate.Delta).all()
         for options in ({"ridge": 0.1}, {"bound": 5.0}):
             with_limit = fit(**options)
             assert with_limit.separable == ()

@@ -70,8 +70,8 @@ def test_gradients_by_both_factors() -> None:
     B, C = rng.standard_normal((2, 5, 2))
     W, U = rng.standard_normal((2, data.users, 2, 3))
     by_B, by_W = factor_gradients(data, B, W)
-    found = slope(lambda t: log_likelihood(data, (B + t * C) @ W).sum())
-    assert (by_B * C).sum() == pytest.approx(float(found), rel=1e-9)
+    derivative = slope(lambda t: log_likelihood(data, (B + t * C) @ W).sum())
+    assert (by_B * C).sum() == pytest.approx(float(derivative), rel=1e-9)
     np.testing.assert_allclose(
         (by_W * U).sum(axis=(1, 2)), slope(lambda t: log_likelihood(data, B @ (W + t * U)))
     )

@@ -54,10 +54,10 @@ def test_probabilities_are_products_along_the_trajectory(
     tree = random_tree(S, A, H, sparse=sparse)
     number = history_of(tree)
     policy = np.random.default_rng(1).dirichlet(np.ones(A), size=tree.I)
-    found = tree.probabilities(tree.plan(policy))
+    chances = tree.probabilities(tree.plan(policy))
     by_name = {
         (tuple(s), tuple(a)): p
-        for s, a, p in zip(tree.states.tolist(), tree.actions.tolist(), found, strict=True)
+        for s, a, p in zip(tree.states.tolist(), tree.actions.tolist(), chances, strict=True)
     }
     assert len(by_name) == tree.T
     total = 0.0

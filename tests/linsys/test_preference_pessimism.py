@@ -98,8 +98,8 @@ def minimax(v: np.ndarray, R: ConfidenceSet) -> float:
     ]
     limits.append({"type": "ineq", "fun": lambda z: z[-1] - v @ z[:-1]})
     options = {"maxiter": 1000, "ftol": 1e-14}
-    found = minimize(lambda z: z[-1], scale, constraints=limits, method="SLSQP", options=options)
-    return float(found.fun)
+    optimum = minimize(lambda z: z[-1], scale, constraints=limits, method="SLSQP", options=options)
+    return float(optimum.fun)
 
 
 @pytest.mark.slow
@@ -113,21 +113,21 @@ def test_pessimistic_policy_is_the_saddle_point_over_all_policies(name: str, see
     plans = (tree.plan(np.eye(tree.A)[list(choice)]) for choice in choices)
     laws = np.array([tree.probabilities(plan) for plan in plans])
     v = (laws - reference) @ psi.reshape(tree.T, -1)
-    found = pessimistic_policy(tree, psi, R, reference)
-    assert found.value == pytest.approx(minimax(v, R), abs=1e-6)
-    assert -1e-12 < found.gap < 1e-7
-    assert found.policy.min() >= 0
-    np.testing.assert_allclose(found.policy.sum(axis=1), 1.0, atol=1e-15)
-    np.testing.assert_allclose(tree.plan(found.policy), found.plan, atol=1e-14)
+    policy = pessimistic_policy(tree, psi, R, reference)
+    assert policy.value == pytest.approx(minimax(v, R), abs=1e-6)
+    assert -1e-12 < policy.gap < 1e-7
+    assert policy.policy.min() >= 0
+    np.testing.assert_allclose(policy.policy.sum(axis=1), 1.0, atol=1e-15)
+    np.testing.assert_allclose(tree.plan(policy.policy), policy.plan, atol=1e-14)
     # the certificate by its definition
-    assert R.contains(found.saddle)
-    assert R.contains(found.worst)
-    assert (v @ found.saddle.ravel()).max() == pytest.approx(found.upper, abs=1e-12)
-    mine = (tree.probabilities(found.plan) - reference) @ psi.reshape(tree.T, -1)
-    assert mine @ found.worst.ravel() == pytest.approx(found.value, abs=1e-12)
+    assert R.contains(policy.saddle)
+    assert R.contains(policy.worst)
+    assert (v @ policy.saddle.ravel()).max() == pytest.approx(policy.upper, abs=1e-12)
+    mine = (tree.probabilities(policy.plan) - reference) @ psi.reshape(tree.T, -1)
+    assert mine @ policy.worst.ravel() == pytest.approx(policy.value, abs=1e-12)
     for plan in (tree.plan(tree.uniform()), tree.best(np.tensordot(psi, Theta_hat))):
         value, _ = worst_value(tree, psi, plan, R, reference)
-        assert value <= found.upper + 1e-12
+        assert value <= policy.upper + 1e-12
 
 
 def test_certificate_shows_a_policy_that_is_not_the_best() -> None:
@@ -143,23 +143,23 @@ def test_certificate_shows_a_policy_that_is_not_the_best() -> None:
 def test_without_uncertainty_it_is_the_best_policy() -> None:
     tree, psi, Theta_hat, reference = game()
     reward = np.tensordot(psi, Theta_hat)
-    found = pessimistic_policy(tree, psi, ConfidenceSet(Theta_hat, 0.0), reference)
-    np.testing.assert_array_equal(found.plan, tree.best(reward))
+    policy = pessimistic_policy(tree, psi, ConfidenceSet(Theta_hat, 0.0), reference)
+    np.testing.assert_array_equal(policy.plan, tree.best(reward))
     expected = tree.J(tree.best(reward), reward) - reference @ reward
-    assert found.value == pytest.approx(expected, rel=1e-13)
-    assert found.gap == pytest.approx(0.0, abs=1e-13)
+    assert policy.value == pytest.approx(expected, rel=1e-13)
+    assert policy.gap == pytest.approx(0.0, abs=1e-13)
     nearly = pessimistic_policy(tree, psi, ConfidenceSet(Theta_hat, 1e-12), reference)
     assert nearly.value == pytest.approx(expected, abs=1e-5)
 
 
 def test_under_great_uncertainty_it_is_the_reference() -> None:
     tree, psi, Theta_hat, reference = game()
-    found = pessimistic_policy(tree, psi, ConfidenceSet(Theta_hat, 1e4), reference)
+    policy = pessimistic_policy(tree, psi, ConfidenceSet(Theta_hat, 1e4), reference)
     features = psi.reshape(tree.T, -1)
     np.testing.assert_allclose(
-        tree.probabilities(found.plan) @ features, reference @ features, atol=1e-7
+        tree.probabilities(policy.plan) @ features, reference @ features, atol=1e-7
     )
-    assert found.value == pytest.approx(0.0, abs=1e-5)
+    assert policy.value == pytest.approx(0.0, abs=1e-5)
 
 
 @pytest.mark.parametrize(("features", "rewards"), [(1e-5, 1.0), (1.0, 1e-5), (1e5, 1e3)])
@@ -167,16 +167,16 @@ def test_units_of_features_and_rewards_do_not_matter(features: float, rewards: f
     tree, psi, Theta_hat, reference = game()
     plain = pessimistic_policy(tree, psi, ConfidenceSet(Theta_hat, 1.5, 1.0), reference)
     R = ConfidenceSet(rewards * Theta_hat, 1.5 * rewards**2, rewards)
-    found = pessimistic_policy(tree, features * psi, R, reference)
-    assert found.value == pytest.approx(features * rewards * plain.value, rel=1e-7)
-    assert found.gap < 1e-7 * found.value
+    policy = pessimistic_policy(tree, features * psi, R, reference)
+    assert policy.value == pytest.approx(features * rewards * plain.value, rel=1e-7)
+    assert policy.gap < 1e-7 * policy.value
 
 
 def test_without_features_every_policy_is_as_good() -> None:
     tree, psi, Theta_hat, reference = game()
-    found = pessimistic_policy(tree, 0 * psi, ConfidenceSet(Theta_hat, 1.0), reference)
-    assert found.value == found.gap == 0.0
-    assert found.policy.min() >= 0
+    policy = pessimistic_policy(tree, 0 * psi, ConfidenceSet(Theta_hat, 1.0), reference)
+    assert policy.value == policy.gap == 0.0
+    assert policy.policy.min() >= 0
 
 
 def test_value_falls_as_the_set_grows() -> None:
@@ -189,7 +189,7 @@ def test_value_falls_as_the_set_grows() -> None:
 def test_concentrability_is_the_largest_quotient_of_the_definition() -> None:
     rng = np.random.default_rng(0)
     psi, (target, mu) = rng.normal(size=(9, 2, 2)), rng.dirichlet(np.ones(9), size=2)
-    found = concentrability(psi, target, mu)
+    coefficient = concentrability(psi, target, mu)
     flat = psi.reshape(9, 4)
     x = flat[:, None] - flat[None]
     gram = np.einsum("a,b,abi,abj->ij", mu, mu, x, x)
@@ -197,10 +197,10 @@ def test_concentrability_is_the_largest_quotient_of_the_definition() -> None:
     for u in rng.normal(size=(20_000, 4)):
         numerator = target @ (flat @ u) - mu @ (flat @ u)
         quotients.append(numerator / np.sqrt(u @ gram @ u))
-    assert max(quotients) <= found < 1.02 * max(quotients)
+    assert max(quotients) <= coefficient < 1.02 * max(quotients)
     u = np.linalg.solve(gram, (target - mu) @ flat)
     numerator = np.einsum("a,b,abi,i->", target, mu, x, u)
-    assert numerator / np.sqrt(u @ gram @ u) == pytest.approx(found, rel=1e-12)
+    assert numerator / np.sqrt(u @ gram @ u) == pytest.approx(coefficient, rel=1e-12)
     assert concentrability(psi, mu, mu) == pytest.approx(0.0, abs=1e-14)
     few = np.array([0.5, 0.5, *np.zeros(7)])
     assert concentrability(psi, target, few) == np.inf

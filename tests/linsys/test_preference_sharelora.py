@@ -57,8 +57,8 @@ def test_blocks_are_parts_of_delta() -> None:
         return float((data.weights * terms).sum() / data.weights.sum())
 
     h = 1e-5
-    found = (loss(X + h * D) - loss(X - h * D)) / (2 * h)
-    assert (oracle.grad(1, X, 0, 0) * D).sum() == pytest.approx(found, rel=1e-8)
+    derivative = (loss(X + h * D) - loss(X - h * D)) / (2 * h)
+    assert (oracle.grad(1, X, 0, 0) * D).sum() == pytest.approx(derivative, rel=1e-8)
     assert one.modules.shapes == ((4, 3),)
 
 
@@ -132,8 +132,8 @@ class Broken:
         self.oracle = oracle
 
     def grad(self, user: int, X: Any, epoch: int, step: int) -> Any:
-        found = self.oracle.grad(user, X, epoch, step)
-        return found * np.nan if user == 1 and epoch == 0 and step < 2 else found
+        gradient = self.oracle.grad(user, X, epoch, step)
+        return gradient * np.nan if user == 1 and epoch == 0 and step < 2 else gradient
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])

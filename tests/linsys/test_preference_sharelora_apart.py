@@ -56,8 +56,8 @@ def test_users_and_server_apart_are_the_run(name: str, optimizer: str, lost: int
 
     class Lossy(type(oracle)):  # type: ignore[misc]
         def grad(self, user: int, *rest: Any) -> Any:
-            found = super().grad(user, *rest)
-            return found * np.nan if user == lost else found
+            gradient = super().grad(user, *rest)
+            return gradient * np.nan if user == lost else gradient
 
     lossy = Lossy(oracle.data, oracle.batch, 5, 0.5, (1, 2))
     whole, _ = algorithm.run(algorithm.init(start, lossy), lossy)

@@ -44,16 +44,16 @@ def test_small_distances_keep_their_digits() -> None:
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_alignment_is_the_best_rotation_and_within_twice_the_distance(k: int) -> None:
     B, B_diamond = basis(6, k, 3), basis(6, k, 4)
-    found = align(B, B_diamond)
-    np.testing.assert_allclose(found.O.T @ found.O, np.eye(k), atol=1e-14)
+    aligned = align(B, B_diamond)
+    np.testing.assert_allclose(aligned.O.T @ aligned.O, np.eye(k), atol=1e-14)
     rotations = ortho_group.rvs(k, size=500, random_state=0) if k > 1 else np.array([[[1.0]]])
     for rotation in [*np.reshape(rotations, (-1, k, k)), np.eye(k), -np.eye(k)]:
-        assert found.error <= np.linalg.norm(B - B_diamond @ rotation) + 1e-14
+        assert aligned.error <= np.linalg.norm(B - B_diamond @ rotation) + 1e-14
     squared = distance(B, B_diamond) ** 2
-    assert squared <= found.error**2 <= 2 * squared
+    assert squared <= aligned.error**2 <= 2 * squared
     cosines = np.cos(subspace_angles(B, B_diamond))
-    assert found.error**2 == pytest.approx((2 * (1 - cosines)).sum(), rel=1e-12)
-    assert found.error**2 > 1.01 * squared  # so that the factor 2 is not 1
+    assert aligned.error**2 == pytest.approx((2 * (1 - cosines)).sum(), rel=1e-12)
+    assert aligned.error**2 > 1.01 * squared  # so that the factor 2 is not 1
 
 
 def test_both_bounds_of_the_alignment_are_reached() -> None:
@@ -78,12 +78,13 @@ def test_best_rank_is_the_truncated_decomposition(N: int, d1: int, d2: int) -> N
         np.testing.assert_allclose(best.B.T @ best.B, np.eye(k), atol=1e-13)
         for i in range(N):
             np.testing.assert_allclose(best.B @ best.W[i], best.Theta[i], atol=1e-14)
-        found = diversity(Delta, k)
-        assert found.nu == pytest.approx(s[k - 1] ** 2 / N, rel=1e-12)
-        assert found.tail == pytest.approx((s[k:] ** 2).sum(), abs=1e-12)
-        assert found.b.sum() == pytest.approx(found.tail, abs=1e-12)
+        spread = diversity(Delta, k)
+        assert spread.nu == pytest.approx(s[k - 1] ** 2 / N, rel=1e-12)
+        assert spread.tail == pytest.approx((s[k:] ** 2).sum(), abs=1e-12)
+        assert spread.b.sum() == pytest.approx(spread.tail, abs=1e-12)
         largest = (Delta**2).sum(axis=(1, 2)).max()
-        assert k * found.nu + found.tail / N <= largest * (1 + 1e-14)  # one user, one value: equal
+        # with one user and one singular value both sides are equal
+        assert k * spread.nu + spread.tail / N <= largest * (1 + 1e-14)
         assert best.determined
 
 
@@ -109,9 +110,9 @@ def test_users_have_the_diversity_that_was_asked_for(
     rng = np.random.default_rng(0)
     Delta = shared_users(N, d1, d2, k, 0.7, 0.4, rng, **options)  # type: ignore[arg-type]
     assert Delta.shape == (N, d1, d2)
-    found, sigma = diversity(Delta, k), best_rank(Delta, k).sigma
-    assert found.nu == pytest.approx(0.7, rel=1e-12)
-    assert found.tail == pytest.approx(0.4, rel=1e-12)
+    spread, sigma = diversity(Delta, k), best_rank(Delta, k).sigma
+    assert spread.nu == pytest.approx(0.7, rel=1e-12)
+    assert spread.tail == pytest.approx(0.4, rel=1e-12)
     lead = options.get("condition", 1.0) if k > 1 else 1.0
     assert sigma[0] / sigma[k - 1] == pytest.approx(lead, rel=1e-12)
     tail_rank = options.get("tail_rank", min(d1, N * d2) - k)

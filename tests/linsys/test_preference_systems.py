@@ -33,46 +33,46 @@ def system(seed: int = 0, **options: Any) -> PreferenceSystem:
 
 @pytest.mark.parametrize("link", ["linear", "tanh"])
 def test_rewards_and_probabilities_are_those_of_the_definition(link: str) -> None:
-    found = system(link=link, R=0.7)
-    for i in range(found.N):
-        rewards = [float((found.Theta[i] * psi).sum()) for psi in found.psi]
+    users = system(link=link, R=0.7)
+    for i in range(users.N):
+        rewards = [float((users.Theta[i] * psi).sum()) for psi in users.psi]
         if link == "tanh":
             rewards = [0.7 * np.tanh(r / 0.7) for r in rewards]
-        np.testing.assert_allclose(found.rewards()[i], rewards, rtol=1e-13)
-        np.testing.assert_array_equal(found.rewards(found.Theta[i]), found.rewards()[i])
-        for p, (a, b) in enumerate(found.pairs):
+        np.testing.assert_allclose(users.rewards()[i], rewards, rtol=1e-13)
+        np.testing.assert_array_equal(users.rewards(users.Theta[i]), users.rewards()[i])
+        for p, (a, b) in enumerate(users.pairs):
             expected = 1 / (1 + np.exp(rewards[b] - rewards[a]))
-            assert found.probabilities()[i, p] == pytest.approx(expected, rel=1e-12)
+            assert users.probabilities()[i, p] == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("link", ["linear", "tanh"])
 def test_slopes_are_derivatives_and_within_the_constants(link: str) -> None:
-    found = system(1, link=link, R=0.7)
+    users = system(1, link=link, R=0.7)
     rng = np.random.default_rng(2)
     Theta, step = rng.normal(size=(3, 2)), 1e-5
-    first, second = found.slopes(Theta)
-    for tau, psi in enumerate(found.psi):
-        plus, minus = (found.rewards(Theta + s * psi)[tau] for s in (step, -step))
+    first, second = users.slopes(Theta)
+    for tau, psi in enumerate(users.psi):
+        plus, minus = (users.rewards(Theta + s * psi)[tau] for s in (step, -step))
         along = (psi**2).sum()
         # central differences of a smooth function: relative error of about step^2
         assert (plus - minus) / (2 * step) == pytest.approx(first[tau] * along, abs=1e-8)
-        middle = found.rewards(Theta)[tau]
+        middle = users.rewards(Theta)[tau]
         curved = (plus - 2 * middle + minus) / step**2
         assert curved == pytest.approx(second[tau] * along**2, abs=1e-4)
-        assert first[tau] * np.sqrt(along) <= found.L1
-        assert abs(second[tau]) * along <= found.L2
+        assert first[tau] * np.sqrt(along) <= users.L1
+        assert abs(second[tau]) * along <= users.L2
 
 
 def test_the_constants_are_attained() -> None:
-    found = system(3, link="tanh", R=0.7)
-    longest = found.psi[np.linalg.norm(found.psi, axis=(1, 2)).argmax()]
-    unit = longest / found.L1**2  # <unit, longest> = 1
+    users = system(3, link="tanh", R=0.7)
+    longest = users.psi[np.linalg.norm(users.psi, axis=(1, 2)).argmax()]
+    unit = longest / users.L1**2  # <unit, longest> = 1
     grid = np.linspace(-3.0, 3.0, 6001)[:, None, None] * unit
-    first, second = found.slopes(grid)
-    size = np.linalg.norm(found.psi, axis=(1, 2))
-    assert (first * size).max() == pytest.approx(found.L1, rel=1e-12)
+    first, second = users.slopes(grid)
+    size = np.linalg.norm(users.psi, axis=(1, 2))
+    assert (first * size).max() == pytest.approx(users.L1, rel=1e-12)
     # the grid's spacing 0.001 puts the peak of a parabola off by at most 1e-6 of its height
-    assert (np.abs(second) * size**2).max() == pytest.approx(found.L2, rel=2e-6)
+    assert (np.abs(second) * size**2).max() == pytest.approx(users.L2, rel=2e-6)
     for link in ("linear", "tanh"):
         bounded = system(3, link=link, R=0.7)
         assert bounded.rewards(1.5 * bounded.L1 * unit).max() == pytest.approx(
@@ -98,21 +98,21 @@ def test_users_keep_their_first_comparisons_whatever_else_is_drawn() -> None:
 
 
 def test_samples_follow_the_weights_and_the_preferences() -> None:
-    found, draws = system(), 20_000
-    data = found.sample(draws, seed=1)
-    differences = np.subtract(*(found.psi[found.pairs[:, j]] for j in (0, 1)))
+    users, draws = system(), 20_000
+    data = users.sample(draws, seed=1)
+    differences = np.subtract(*(users.psi[users.pairs[:, j]] for j in (0, 1)))
     distance = ((data.features[:, None] - differences) ** 2).sum(axis=(2, 3))
     # pairs (tau, tau) have the same difference, zero: count them as one
     which = distance.argmin(axis=1)[data.pairs]
     same = (differences == 0).all(axis=(1, 2))
     which[same[which]] = int(same.argmax())
-    weights = np.where(same, 0.0, found.pair_weights)
-    weights[same.argmax()] = found.pair_weights[same].sum()
-    for i in range(found.N):
+    weights = np.where(same, 0.0, users.pair_weights)
+    weights[same.argmax()] = users.pair_weights[same].sum()
+    for i in range(users.N):
         mine, labels = which[data.owner == i], data.labels[data.owner == i]
         counts = np.bincount(mine, minlength=len(weights))
         wins = np.bincount(mine, weights=labels, minlength=len(weights))
-        p = found.probabilities()[i]
+        p = users.probabilities()[i]
         seen = weights > 0
         expected = draws * weights[seen]
         # chi-square with 20 degrees of freedom stays below 45.3 in 99.9 % of samples
@@ -122,58 +122,58 @@ def test_samples_follow_the_weights_and_the_preferences() -> None:
 
 
 def test_population_is_every_pair_with_its_weight() -> None:
-    found = system()
-    data = found.population()
+    users = system()
+    data = users.population()
     assert data.counts.tolist() == [25, 25, 25]
-    for i in range(found.N):
+    for i in range(users.N):
         mine = data.user(i)
-        logits = mine.initial + np.einsum("nab,ab->n", mine.features[mine.pairs], found.Delta[i])
+        logits = mine.initial + np.einsum("nab,ab->n", mine.features[mine.pairs], users.Delta[i])
         np.testing.assert_allclose(1 / (1 + np.exp(-logits)), mine.labels, rtol=1e-12)
-        np.testing.assert_allclose(mine.weights, np.asarray(found.weights).ravel(), rtol=1e-14)
-    assert found.population(users=[2]).labels.tolist() == data.user(2).labels.tolist()
+        np.testing.assert_allclose(mine.weights, np.asarray(users.weights).ravel(), rtol=1e-14)
+    assert users.population(users=[2]).labels.tolist() == data.user(2).labels.tolist()
 
 
 def test_data_say_which_rewards_they_come_from() -> None:
     for link in ("linear", "tanh"):
-        found = system(link=link)
+        users = system(link=link)
         assert (
-            found.sample(4).link == found.population().link == found.sample(4).user(0).link == link
+            users.sample(4).link == users.population().link == users.sample(4).user(0).link == link
         )
 
 
 def test_start_is_counted_as_by_the_comparisons_themselves() -> None:
-    found = system()
-    for data in (found.sample(7, seed=0), found.population()):
-        again = data.starting_from(found.Theta_init)
+    users = system()
+    for data in (users.sample(7, seed=0), users.population()):
+        again = data.starting_from(users.Theta_init)
         np.testing.assert_allclose(again.initial, data.initial, rtol=0, atol=1e-13)
-    common = PreferenceSystem(found.psi, found.Theta_init[0], found.Delta, found.weights)
-    np.testing.assert_array_equal(common.Theta[1], found.Theta_init[0] + found.Delta[1])
+    common = PreferenceSystem(users.psi, users.Theta_init[0], users.Delta, users.weights)
+    np.testing.assert_array_equal(common.Theta[1], users.Theta_init[0] + users.Delta[1])
 
 
 def test_gram_is_the_sum_over_pairs() -> None:
-    found = system()
-    x = np.subtract(*(found.psi[found.pairs[:, j]].reshape(-1, 6) for j in (0, 1)))
-    dense = (found.pair_weights[:, None, None] * x[:, :, None] * x[:, None, :]).sum(axis=0)
-    seen = found.coverage()
+    users = system()
+    x = np.subtract(*(users.psi[users.pairs[:, j]].reshape(-1, 6) for j in (0, 1)))
+    dense = (users.pair_weights[:, None, None] * x[:, :, None] * x[:, None, :]).sum(axis=0)
+    seen = users.coverage()
     np.testing.assert_allclose(seen.gram, dense, rtol=0, atol=1e-14)
     assert seen.rank == 4  # five trajectories have four independent differences, of six directions
     assert not seen.complete
     assert seen.smallest == 0.0
-    unseen = found.Theta[0] + 3.0 * seen.blind[0].reshape(3, 2)
+    unseen = users.Theta[0] + 3.0 * seen.blind[0].reshape(3, 2)
     np.testing.assert_allclose(
-        found.probabilities(unseen), found.probabilities()[0], rtol=0, atol=1e-13
+        users.probabilities(unseen), users.probabilities()[0], rtol=0, atol=1e-13
     )
-    assert np.abs(found.rewards(unseen) - found.rewards()[0]).max() > 0.1  # the rewards do change
+    assert np.abs(users.rewards(unseen) - users.rewards()[0]).max() > 0.1  # the rewards do change
 
 
 @pytest.mark.parametrize("rank", [1, 4, 6])
 def test_random_features_cover_as_many_directions_as_asked(rank: int) -> None:
     psi = random_features(40, 3, 2, np.random.default_rng(rank), rank=rank, L1=2.0)
-    found = PreferenceSystem(psi, np.zeros((3, 2)), np.zeros((1, 3, 2)))
-    seen = found.coverage()
+    users = PreferenceSystem(psi, np.zeros((3, 2)), np.zeros((1, 3, 2)))
+    seen = users.coverage()
     assert seen.rank == rank == 6 - len(seen.blind)
-    np.testing.assert_allclose(found.L1, 2.0, rtol=1e-14)
-    x = np.subtract(*(psi[found.pairs[:, j]].reshape(-1, 6) for j in (0, 1)))
+    np.testing.assert_allclose(users.L1, 2.0, rtol=1e-14)
+    x = np.subtract(*(psi[users.pairs[:, j]].reshape(-1, 6) for j in (0, 1)))
     np.testing.assert_allclose(x @ seen.blind.T, 0.0, atol=1e-13)
     values = np.linalg.svd(x, compute_uv=False)
     assert values[rank - 1] > 0.1 * values[0]
@@ -207,8 +207,8 @@ def test_concentration_is_the_extreme_ratio_over_pairs_of_rewards() -> None:
 
 
 def test_coverage_counts_directions_down_to_rounding() -> None:
-    found = coverage(np.diag([1.0, 1e-9, 1e-14]))
-    assert found.rank == 2
+    covered = coverage(np.diag([1.0, 1e-9, 1e-14]))
+    assert covered.rank == 2
     assert coverage(np.diag([1.0, 1e-9])).smallest == pytest.approx(1e-9, rel=1e-6)
     assert coverage(np.zeros((2, 2))).rank == 0
 
@@ -225,7 +225,7 @@ def test_information_on_the_span_is_what_is_left_when_users_follow() -> None:
     d1, d2, k, N = 5, 2, 2, 3
     best = best_rank(shared_users(N, d1, d2, k, 1.0, 0.0, rng), k)
     gram = gram_of(random_features(30, d1, d2, rng, rank=7))
-    found = subspace_information(gram, best.B, best.W)
+    information = subspace_information(gram, best.B, best.W)
     values, vectors = np.linalg.eigh(gram)
     root = (vectors * np.sqrt(np.maximum(values, 0))).T
     complement = np.linalg.qr(best.B, mode="complete")[0][:, k:]
@@ -236,17 +236,17 @@ def test_information_on_the_span_is_what_is_left_when_users_follow() -> None:
             moved = root @ (complement @ C @ W).ravel()
             undone = np.linalg.lstsq(follow, -moved, rcond=1e-10)[0]
             expected += ((moved + follow @ undone) ** 2).sum()
-        assert C.ravel() @ found @ C.ravel() == pytest.approx(expected, rel=1e-9)
+        assert C.ravel() @ information @ C.ravel() == pytest.approx(expected, rel=1e-9)
 
 
 def test_information_under_even_coverage_is_the_condition_number() -> None:
     rng = np.random.default_rng(1)
     best = best_rank(shared_users(20, 6, 3, 2, 0.4, 0.0, rng, condition=3.0), 2)
     gram = gram_of(isotropic_features(40, 6, 3, rng))
-    found = np.linalg.eigvalsh(subspace_information(gram, best.B, best.W))
+    eigenvalues = np.linalg.eigvalsh(subspace_information(gram, best.B, best.W))
     nu = diversity(best.Theta, 2).nu
     expected = gram[0, 0] * 20 * nu * np.repeat([1.0, 9.0], 4)
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
+    np.testing.assert_allclose(eigenvalues, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -268,8 +268,8 @@ def test_what_a_shared_factor_can_make_up_for(
     gram = gram_of(random_features(60, 6, d2, rng, **features))  # type: ignore[arg-type]
     rank = features.get("rank", features.get("rows", 6) * d2)
     assert coverage(gram).rank == rank
-    found = coverage(subspace_information(gram, best.B, best.W))
-    assert len(found.blind) == unseen
+    covered = coverage(subspace_information(gram, best.B, best.W))
+    assert len(covered.blind) == unseen
 
 
 @pytest.mark.parametrize(
@@ -286,29 +286,29 @@ def test_what_a_shared_factor_can_make_up_for(
     ],
 )
 def test_bad_systems_are_refused_in_one_line(change: dict[str, Any], text: str) -> None:
-    found = system()
-    good = {name: getattr(found, name) for name in ("psi", "Theta_init", "Delta", "weights")}
+    users = system()
+    good = {name: getattr(users, name) for name in ("psi", "Theta_init", "Delta", "weights")}
     with pytest.raises(InputError, match="^" + text) as caught:
         PreferenceSystem(**{**good, **change})
     assert "\n" not in str(caught.value)
 
 
 def test_bad_questions_are_refused_in_one_line() -> None:
-    found = system()
+    users = system()
     with pytest.raises(InputError, match=r"^`N_p` must be a whole number of at least 1; found 0"):
-        found.sample([3, 0, 2])
+        users.sample([3, 0, 2])
     with pytest.raises(InputError, match=r"^`N_p` must be a number or 3 numbers, one a user"):
-        found.sample([3, 2])
+        users.sample([3, 2])
     for wrong in (1.5, None, "ab", True):
         with pytest.raises(InputError, match=r"^`N_p` must be a "):
-            found.sample(wrong)  # type: ignore[arg-type]
+            users.sample(wrong)  # type: ignore[arg-type]
     for nobody in ([3], []):
         with pytest.raises(InputError, match=r"^`users` must be numbers from 0 to 2; found \["):
-            found.sample(3, users=nobody)
+            users.sample(3, users=nobody)
     with pytest.raises(InputError, match=r"^`Theta` must be finite; found NaN"):
-        found.probabilities(np.full((3, 2), np.nan))
+        users.probabilities(np.full((3, 2), np.nan))
     with pytest.raises(InputError, match=r"^`Theta` must have shape \(..., 3, 2\); found \(2, 3\)"):
-        found.rewards(np.zeros((2, 3)))
+        users.rewards(np.zeros((2, 3)))
     with pytest.raises(InputError, match=r"^`pairs` must name trajectories 0 to 2; found 0 to 3"):
         pair_weights(3, [[0, 3]])
     with pytest.raises(InputError, match=r"^`T` must be a whole number of at least 5; found 4"):

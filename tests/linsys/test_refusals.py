@@ -282,8 +282,8 @@ def test_a_function_of_something_else_is_refused(value: Any) -> None:
 
 
 def test_what_numpy_has_no_type_for_is_read_in_single_precision() -> None:
-    found = real_array("v", torch.tensor([0.5, 1 / 3], dtype=torch.bfloat16), (2,))  # type: ignore[arg-type]
-    assert found.tolist() == [0.5, 0.333984375]
+    array = real_array("v", torch.tensor([0.5, 1 / 3], dtype=torch.bfloat16), (2,))  # type: ignore[arg-type]
+    assert array.tolist() == [0.5, 0.333984375]
 
 
 @pytest.mark.parametrize("convert", [np.vectorize(mpmath.mpf, otypes=[object]), torch.tensor])

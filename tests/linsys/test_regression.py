@@ -86,12 +86,12 @@ def central_by_stacking(data: Data, rows: list[np.ndarray], weigh: bool) -> np.n
 @pytest.mark.parametrize("which", ["x_star_central", "theta_star_central"])
 def test_central_solutions_weigh_agents_not_samples(which: str) -> None:
     data = draw(1)
-    found = getattr(data.system(), which)
+    result = getattr(data.system(), which)
     rows = data.features if which == "x_star_central" else data.objective
-    np.testing.assert_allclose(found, central_by_stacking(data, rows, weigh=True), rtol=1e-9)
+    np.testing.assert_allclose(result, central_by_stacking(data, rows, weigh=True), rtol=1e-9)
     # counts differ, so the plain stack is another problem
     wrong = central_by_stacking(data, rows, weigh=False)
-    assert np.abs(found - wrong).max() > 1e-3
+    assert np.abs(result - wrong).max() > 1e-3
 
 
 def test_means_are_the_agents_averages() -> None:
@@ -230,9 +230,9 @@ def test_torch_and_numpy_give_the_same_numbers() -> None:
         ("central_residual", (x, theta)),
         ("objective_residual", (theta,)),
     ):
-        found = getattr(theirs, name)(*(torch.from_numpy(v) for v in points))
-        assert isinstance(found, torch.Tensor)
-        np.testing.assert_allclose(found.numpy(), getattr(ours, name)(*points), rtol=1e-12)
+        result = getattr(theirs, name)(*(torch.from_numpy(v) for v in points))
+        assert isinstance(result, torch.Tensor)
+        np.testing.assert_allclose(result.numpy(), getattr(ours, name)(*points), rtol=1e-12)
 
 
 # Algorithms on it

@@ -39,11 +39,11 @@ def test_moments_of_sketches_are_means_over_all_supports(r: int, k: int) -> None
 
 def test_supports_are_uniform_and_depend_on_their_names_alone() -> None:
     r, k, draws = 5, 2, 4000
-    found = [tuple(support(3, t, 1, r, k)) for t in range(draws)]
-    assert found[7] == tuple(support(3, 7, 1, r, k))
+    supports = [tuple(support(3, t, 1, r, k)) for t in range(draws)]
+    assert supports[7] == tuple(support(3, 7, 1, r, k))
     for seed, device, step in ((4, 1, 0), (3, 2, 0), (3, 1, 1)):
-        assert found[:40] != [tuple(support(seed, t, device, r, k, step)) for t in range(40)]
-    counts = np.array([found.count(tuple(s)) for s in every_support(r, k)])
+        assert supports[:40] != [tuple(support(seed, t, device, r, k, step)) for t in range(40)]
+    counts = np.array([supports.count(tuple(s)) for s in every_support(r, k)])
     # chi-square with 9 degrees of freedom: 27.9 is its 99.9 % quantile; the seed is fixed
     assert ((counts - draws / 10) ** 2 / (draws / 10)).sum() < 27.9
 
@@ -126,14 +126,14 @@ def test_gradients_are_lemma_3_2(index: int) -> None:
         step = np.zeros_like(X)
         step[place] = 1e-5
         expected[place] = (loss(X + step) - loss(X - step)) / 2e-5
-    found = np.zeros_like(X)
-    found[chosen] = system.gradient(1, X[chosen], r / 2)
+    mean = np.zeros_like(X)
+    mean[chosen] = system.gradient(1, X[chosen], r / 2)
     # differences are off by about 1e-10 in truncation and 1e-11 in rounding, relative to the loss
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+    np.testing.assert_allclose(mean, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
     assert (expected[[1, 2]] == 0).all()  # the structural zeros
-    found[chosen] = system.gradient(1, X[chosen], 1.0)
+    mean[chosen] = system.gradient(1, X[chosen], 1.0)
     with pytest.raises(AssertionError):  # the factor r / k is needed
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-2 * np.abs(expected).max())
+        np.testing.assert_allclose(mean, expected, rtol=0, atol=1e-2 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("index", range(3))
@@ -163,9 +163,9 @@ def test_gradients_are_those_of_automatic_differentiation(index: int) -> None:
         loss = ((z - y) ** 2).sum() / (2 * len(x))
     by = [part.numpy() for part in torch.autograd.grad(loss, factors)]
     expected = system.modules.join(list(zip(by[::2], by[1::2], strict=True)))
-    found = np.zeros_like(X)
-    found[chosen] = system.gradient(1, X[chosen], 4 / 2)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    mean = np.zeros_like(X)
+    mean[chosen] = system.gradient(1, X[chosen], 4 / 2)
+    np.testing.assert_allclose(mean, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("index", range(3))
@@ -182,9 +182,9 @@ def test_batches_are_unbiased_samples() -> None:
     X = np.array([[1.0, 0.5]])
     draws = [system.draw(0, t, h) for t in range(300) for h in range(2)]
     assert all(len(set(d)) == 2 for d in draws if d is not None)
-    found = np.array([system.grad(0, X, 1.0, t, h) for t in range(300) for h in range(2)])
-    error = found.std(axis=0) / np.sqrt(len(found))
-    assert (np.abs(found.mean(axis=0) - system.gradient(0, X)) < 4 * error).all()
+    gradients = np.array([system.grad(0, X, 1.0, t, h) for t in range(300) for h in range(2)])
+    error = gradients.std(axis=0) / np.sqrt(len(gradients))
+    assert (np.abs(gradients.mean(axis=0) - system.gradient(0, X)) < 4 * error).all()
 
 
 PAIR = (np.ones((2, 1)), np.ones((1, 3)))

@@ -105,10 +105,10 @@ def test_baselines_are_their_dense_definitions(index: int) -> None:
     ]
     flex = FlexLoRA(**OPTIONS)
     state, _ = flex.round(flex.init(X, system), system)
-    for found, mean in zip(modules.products(state.X), means, strict=True):
+    for merged, mean in zip(modules.products(state.X), means, strict=True):
         U, s, Vt = np.linalg.svd(mean, full_matrices=False)
         keep = np.where(np.arange(len(s)) < 4, s, 0)
-        np.testing.assert_allclose(found, (U * keep) @ Vt, rtol=0, atol=1e-12 * s[0])
+        np.testing.assert_allclose(merged, (U * keep) @ Vt, rtol=0, atol=1e-12 * s[0])
 
 
 def test_stacking_merges_the_exact_mean_product() -> None:
@@ -121,8 +121,8 @@ def test_stacking_merges_the_exact_mean_product() -> None:
         ends.append(local(system, system.modules.start(k, rng), i))
     products = [system.modules.products(end) for end in ends]
     wanted = system.merged([np.mean(p, axis=0) for p in zip(*products, strict=True)])
-    for found, expected in zip(state.frozen, wanted, strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    for merged, expected in zip(state.frozen, wanted, strict=True):
+        np.testing.assert_allclose(merged, expected, rtol=0, atol=1e-12)
     w = system.modules.width
     assert report.down == (7 * w * 8,) * 3
     assert report.up == tuple(k * w * 8 for k in RANKS)
@@ -146,10 +146,10 @@ def test_torch_gives_the_same_numbers(kind: Any, optimizer: str) -> None:
     for _ in range(2):
         ours, bytes_ours = algorithm.round(ours, system)
         theirs, bytes_theirs = algorithm.round(theirs, Torch())
-        for found, wanted in zip(
+        for tensor, wanted in zip(
             system.modules.products(theirs.X.numpy()), system.modules.products(ours.X), strict=True
         ):
-            np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-11)
+            np.testing.assert_allclose(tensor, wanted, rtol=0, atol=1e-11)
         assert bytes_ours == bytes_theirs
 
 

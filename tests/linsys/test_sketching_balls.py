@@ -68,8 +68,8 @@ def test_no_point_of_a_ball_exceeds_the_bound_whatever_the_inputs():
             X = rng.normal(size=(2, system.modules.width))
             X *= radius / np.linalg.norm(X)
             assert np.linalg.norm(hessian(system, 2, X), 2) <= bound
-        found = largest_hessian(local_loss(system, 2), radius, np.zeros(X.shape), starts=3).norm
-        assert 0.7 * bound < found <= bound
+        curvature = largest_hessian(local_loss(system, 2), radius, np.zeros(X.shape), starts=3).norm
+        assert 0.7 * bound < curvature <= bound
 
 
 def test_a_ball_around_another_centre():
@@ -95,9 +95,9 @@ def test_sketched_losses_in_the_same_ball(r, k):
     X = along([1.0], [1.0], r, radius)
     mean = np.linalg.norm(sketched_hessian(system, 0, X, k), 2)
     assert mean == pytest.approx(wide, rel=1e-12)
-    found = largest_hessian(sketched_loss(system, 0, k), radius, np.zeros((r, 2))).norm
-    assert found == pytest.approx(wide, rel=1e-6)
-    assert found <= kappa * ball_bound(system, 0, radius).value
+    curvature = largest_hessian(sketched_loss(system, 0, k), radius, np.zeros((r, 2))).norm
+    assert curvature == pytest.approx(wide, rel=1e-6)
+    assert curvature <= kappa * ball_bound(system, 0, radius).value
 
 
 def test_other_losses_bend_more_outside_of_the_ball():
@@ -141,13 +141,13 @@ def test_least_squares_has_an_exact_constant_on_every_ball(name, away):
     for seed in range(3 - r):
         loss = make(small(seed))
         centre = away * np.random.default_rng(seed).normal(size=(r, 4))
-        found = smoothness(loss, 1.3, centre, starts=3)
-        assert found.kind == "exact"
-        assert found.upper <= loss.derivatives(np.linalg.norm(centre) + 1.3, r)[0]
+        curvature = smoothness(loss, 1.3, centre, starts=3)
+        assert curvature.kind == "exact"
+        assert curvature.upper <= loss.derivatives(np.linalg.norm(centre) + 1.3, r)[0]
         F = form(loss.hessian, centre, 1.3)
-        assert found.upper == pytest.approx(relaxed(F, found.lower), rel=1e-5)
+        assert curvature.upper == pytest.approx(relaxed(F, curvature.lower), rel=1e-5)
         # the ball matters: a radius of 1.2 has another value
-        assert relaxed(form(loss.hessian, centre, 1.2), 0.0) < 0.99 * found.lower
+        assert relaxed(form(loss.hessian, centre, 1.2), 0.0) < 0.99 * curvature.lower
 
 
 def test_the_form_is_that_of_the_hessian():
@@ -194,10 +194,10 @@ def test_other_losses_are_enclosed(kind, radius):
 
 def test_larger_least_squares_are_enclosed_by_the_bounds_of_derivatives():
     loss, centre = local_loss(systems()[0], 0), np.full((2, 9), 0.1)
-    found = smoothness(loss, 1.0, centre, starts=2)
-    assert found.kind == "enclosed"
-    assert found.upper == loss.derivatives(np.linalg.norm(centre) + 1.0, 2)[0]
-    assert found.gap < 0.5
+    curvature = smoothness(loss, 1.0, centre, starts=2)
+    assert curvature.kind == "enclosed"
+    assert curvature.upper == loss.derivatives(np.linalg.norm(centre) + 1.0, 2)[0]
+    assert curvature.gap < 0.5
 
 
 @pytest.mark.slow
@@ -220,27 +220,27 @@ def test_kinds_of_constants():
 @pytest.mark.parametrize(("r", "k"), [(2, 1), (3, 1), (3, 2), (4, 2)])
 def test_sketch_variances_in_a_ball(r, k):
     system, rng = isotropic([[1.0, 2.0], [0.0, -4.0]]), np.random.default_rng(r)
-    found = largest_sketch_variance(system, 0, 1.2, r, k)
-    assert found.kind == ("exact" if k == 1 else "enclosed")
+    variance = largest_sketch_variance(system, 0, 1.2, r, k)
+    assert variance.kind == ("exact" if k == 1 else "enclosed")
     C, kappa = np.linalg.norm([[1.0, 2.0], [0.0, -4.0]], 2), r / k
     most = 1.2**2 * (C + kappa * 1.2**2 / 2) ** 2
-    assert found.lower == pytest.approx((kappa - 1) * most)
-    assert found.upper == pytest.approx((kappa - 1 if k == 1 else kappa) * most)
+    assert variance.lower == pytest.approx((kappa - 1) * most)
+    assert variance.upper == pytest.approx((kappa - 1 if k == 1 else kappa) * most)
     assert largest_sketch_variance(system, 0, 1.2, r, r) == Constant(0.0, 0.0)
     for _ in range(100):
         X = rng.normal(size=(r, 4)) * (rng.random((r, 1)) < 0.6)
         X *= 1.2 / max(np.linalg.norm(X), 1e-9)
-        assert exact.sketch_variance(system, 0, X, k) <= found.lower * (1 + 1e-9)
+        assert exact.sketch_variance(system, 0, X, k) <= variance.lower * (1 + 1e-9)
 
 
 def test_data_variances_in_a_ball():
     system, rng = replace(small(), batch=2), np.random.default_rng(0)
-    found = largest_data_variance(system, 0, 1.2, 2, 1.5)
-    assert found.kind == "enclosed"
+    variance = largest_data_variance(system, 0, 1.2, 2, 1.5)
+    assert variance.kind == "enclosed"
     for _ in range(100):
         X = rng.normal(size=(2, 4))
         X *= 1.2 / np.linalg.norm(X)
-        assert exact.data_variance(system, 0, X, 1.5) <= found.lower * (1 + 1e-9)
+        assert exact.data_variance(system, 0, X, 1.5) <= variance.lower * (1 + 1e-9)
     assert largest_data_variance(small(), 0, 1.2, 2) == Constant(0.0, 0.0)
     # two samples whose gradients cancel attain the bound, x = (1, -1) and d = (1, -1)
     pair = LeastSquares([[0.0]], inputs=([[1.0], [-1.0]],), targets=([[-1.0], [-1.0]],), batch=1)

@@ -31,8 +31,8 @@ def test_sketched_loss_and_gradient_are_means_over_supports(index: int, r: int, 
         gradients.append(system.modules.join([(left @ S, right) for left, right in by_BS]))
     assert exact.sketched_loss(system, 1, X, k) == pytest.approx(np.mean(losses), rel=1e-11)
     mean = np.mean(gradients, axis=0)
-    found = exact.sketched_gradient(system, 1, X, k)
-    np.testing.assert_allclose(found, mean, rtol=0, atol=1e-11 * np.abs(mean).max())
+    gradient = exact.sketched_gradient(system, 1, X, k)
+    np.testing.assert_allclose(gradient, mean, rtol=0, atol=1e-11 * np.abs(mean).max())
     variance = ((gradients - mean) ** 2).sum(axis=(1, 2)).mean()
     assert exact.sketch_variance(system, 1, X, k) == pytest.approx(
         variance, rel=1e-9, abs=1e-20 * (mean**2).sum()
@@ -57,8 +57,8 @@ def test_the_penalty_is_positive_and_vanishes_without_a_sketch() -> None:
 def test_sketch_variance_in_closed_form_at_large_ranks(r: int, k: int) -> None:
     system = systems()[0]
     X = np.random.default_rng(r).normal(size=(r, system.modules.width)) / np.sqrt(r)
-    found = exact.sketched_gradients(system, 1, X, k)
-    variance = ((found - found.mean(axis=0)) ** 2).sum(axis=(1, 2)).mean()
+    gradients = exact.sketched_gradients(system, 1, X, k)
+    variance = ((gradients - gradients.mean(axis=0)) ** 2).sum(axis=(1, 2)).mean()
     assert exact.sketch_variance(system, 1, X, k) == pytest.approx(variance, rel=1e-11)
     assert exact.sketch_variance(system, 1, X, r) == 0
     # another k is another value

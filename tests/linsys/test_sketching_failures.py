@@ -43,8 +43,8 @@ class Failing:
             raise DeviceLost("battery")
         if device in self.huge:
             return np.full(X.shape, 1e200)
-        found = self.system.grad(device, X, scale, round_, step)
-        return found * np.nan if device in self.broken else found
+        gradient = self.system.grad(device, X, scale, round_, step)
+        return gradient * np.nan if device in self.broken else gradient
 
     def merged(self, products: Any) -> Any:
         return self.system.merged(products)
@@ -58,13 +58,13 @@ class Together(Failing):
     """The same with all gradients of a local step asked for at once."""
 
     def grads(self, devices: Any, rows: Any, scales: Any, round_: int, step: int) -> list[Any]:
-        found: list[Any] = []
+        gradients: list[Any] = []
         for device, X, scale in zip(devices, rows, scales, strict=True):
             try:
-                found.append(self.grad(device, X, scale, round_, step))
+                gradients.append(self.grad(device, X, scale, round_, step))
             except DeviceLost as lost:
-                found.append(lost)
-        return found
+                gradients.append(lost)
+        return gradients
 
 
 def assert_same_frozen(one: State, other: State) -> None:

@@ -64,11 +64,11 @@ def test_steps_in_place_are_gradient_steps(
     for _ in range(3):
         ours, report = algorithm.round(ours, system)
         plain, wanted = algorithm.round(plain, Plain(system))
-        for found, expected in (
+        for moved, expected in (
             *zip(system.modules.products(ours.X), system.modules.products(plain.X), strict=True),
             *zip(ours.frozen, plain.frozen, strict=True),
         ):
-            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * abs(expected).max())
+            np.testing.assert_allclose(moved, expected, rtol=0, atol=1e-12 * abs(expected).max())
         assert report == wanted
 
 
@@ -153,6 +153,6 @@ def test_memory_is_proportional_to_k_whatever_r_is() -> None:
     used = {(r, k): peak(system, r, k) for r, k in [(64, 8), (64, 16), (64, 32), (640, 32)]}
     # what was sent, a copy of it, and what comes out: three times k rows, and a batch
     room = 2 * row  # generators and such, less than two rows
-    for (r, k), found in used.items():
-        assert abs(found - (3 * k * row + of_a_batch)) < room, (r, k)
+    for (r, k), bytes_used in used.items():
+        assert abs(bytes_used - (3 * k * row + of_a_batch)) < room, (r, k)
     assert abs(used[640, 32] - used[64, 32]) < room

@@ -38,9 +38,9 @@ def assert_close(found, expected):
 def test_hessians_are_derivatives_of_gradients(kind, scale):
     system = systems()[kind]
     X = np.random.default_rng(kind).normal(size=(2, system.modules.width))
-    found = hessian(system, 1, X, scale)
-    assert_close(found, difference(lambda Y: system.gradient(1, Y, scale), X))
-    np.testing.assert_allclose(found, found.T, atol=1e-11 * np.abs(found).max())
+    second = hessian(system, 1, X, scale)
+    assert_close(second, difference(lambda Y: system.gradient(1, Y, scale), X))
+    np.testing.assert_allclose(second, second.T, atol=1e-11 * np.abs(second).max())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,10 +123,10 @@ def test_no_derivative_along_a_line_exceeds_its_bound(kind, name):
                 low, here, up = (
                     float(e.ravel() @ loss.hessian(X + s * t * e) @ e.ravel()) for s in (-1, 0, 1)
                 )
-                found = np.abs([here, (up - low) / (2 * t), (up - 2 * here + low) / t**2])
+                derivatives = np.abs([here, (up - low) / (2 * t), (up - 2 * here + low) / t**2])
                 bounds = np.array(loss.derivatives(size + t, 3))
-                assert (found <= bounds * (1 + 1e-6)).all()
-                most = np.maximum(most, found / bounds)
+                assert (derivatives <= bounds * (1 + 1e-6)).all()
+                most = np.maximum(most, derivatives / bounds)
             change = (loss.gradient(X + t * e) - loss.gradient(X - t * e)).ravel() / (2 * t)
             # what a central difference leaves out, and rounding
             room = t**2 / 6 * bounds[2] + 1e-11 * np.abs(matrix).max()

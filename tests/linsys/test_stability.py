@@ -59,11 +59,11 @@ def brute_force(system: FiniteSystem, alpha: float) -> tuple[list[float], float,
 @settings(max_examples=20)
 def test_radii_are_those_of_the_kronecker_operators(seed: int, alpha: float, d: int) -> None:
     system = finite_system(seed, d=d)
-    found = mean_square_radius(system, alpha)
+    radius = mean_square_radius(system, alpha)
     agents, center, objective = brute_force(system, alpha)
-    assert_equal_numbers(found.agents, np.array(agents), "agents", 1e-9)
-    assert_equal_numbers(found.center, center, "centre", 1e-9)
-    assert_equal_numbers(found.objective, objective, "objective", 1e-9)
+    assert_equal_numbers(radius.agents, np.array(agents), "agents", 1e-9)
+    assert_equal_numbers(radius.center, center, "centre", 1e-9)
+    assert_equal_numbers(radius.objective, objective, "objective", 1e-9)
 
 
 @given(seed=seeds, d=st.sampled_from([1, 2, 3, 6]))
@@ -193,12 +193,12 @@ def test_regression_is_the_finite_system_of_its_rank_one_matrices() -> None:
 def test_minibatches_are_averages_of_independent_samples(seed: int, size: int) -> None:
     system = finite_system(seed)
     index = np.array(list(np.ndindex(*(3,) * size)))
-    found = mean_square_radius(system, 1.5, batch_size=size).agents
+    radius = mean_square_radius(system, 1.5, batch_size=size).agents
     for i in range(3):
         expected = kronecker_radius(
             system.A[index].mean(axis=1), system.mu[i][index].prod(axis=1), 1.5
         )
-        assert found[i] == pytest.approx(expected, rel=1e-9)
+        assert radius[i] == pytest.approx(expected, rel=1e-9)
     assert (stable_steps(system, batch_size=size).agents >= stable_steps(system).agents).all()
 
 
@@ -244,9 +244,9 @@ def test_the_perron_value_is_an_eigenvalue_below_its_bound(seed: int, d: int) ->
         return (factors @ s @ np.swapaxes(factors, -1, -2)).sum(axis=0)
 
     expected = np.abs(np.linalg.eigvals(sum(np.kron(f, f) for f in factors))).max()
-    found = perron(positive, d)
-    assert found == pytest.approx(expected, rel=1e-9)
-    assert found <= perron_bound(positive, d) * (1 + 1e-12)
+    radius = perron(positive, d)
+    assert radius == pytest.approx(expected, rel=1e-9)
+    assert radius <= perron_bound(positive, d) * (1 + 1e-12)
 
 
 # --- check_steps --------------------------------------------------------------------------------

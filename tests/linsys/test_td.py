@@ -165,7 +165,7 @@ def test_independent_sarsa_equals_a_plain_loop() -> None:
         )
 
     def loop(sign: float) -> Any:
-        found = np.zeros((2, mdps.n, mdps.d))
+        total = np.zeros((2, mdps.n, mdps.d))
         for r, i in itertools.product(range(2), range(mdps.n)):
             x = np.zeros(mdps.d)
             o = int(uniforms[0][r, i, 0] * mdps.n_states)
@@ -178,8 +178,8 @@ def test_independent_sarsa_equals_a_plain_loop() -> None:
                 delta = mdps.R[i, o, a] + sign * mdps.gamma * phi_next @ x - phi @ x
                 x = x + alpha * delta * phi
                 o, a = o_next, a_next
-            found[r, i] = x
-        return found
+            total[r, i] = x
+        return total
 
     state = last(Independent(), mdps, rounds, beta=beta, replicates=2)
     np.testing.assert_allclose(state.x, loop(+1.0), rtol=1e-12, atol=1e-14)
@@ -266,20 +266,20 @@ def test_density_ratio_at_samples_is_the_table_of_the_formula() -> None:
     laws = rng.dirichlet(np.ones(4), size=(6, 3))
     policies = rng.dirichlet(np.ones(2), size=(6, 3, 4))
     o, a = rng.integers(4, size=(6, 3)), rng.integers(2, size=(6, 3))
-    found = action_density_ratio(laws, policies, o, a)
+    rho = action_density_ratio(laws, policies, o, a)
     table = ratio_table(laws, policies)
     for r, i, j in itertools.product(range(6), range(3), range(3)):
-        assert found[r, i, j] == pytest.approx(table[r, i, o[r, j], a[r, j]], rel=1e-14)
-    np.testing.assert_allclose(found.mean(axis=-2), 1, rtol=1e-14)
-    assert found.max() <= 3
+        assert rho[r, i, j] == pytest.approx(table[r, i, o[r, j], a[r, j]], rel=1e-14)
+    np.testing.assert_allclose(rho.mean(axis=-2), 1, rtol=1e-14)
+    assert rho.max() <= 3
     swapped = action_density_ratio(laws, policies, o, 1 - a)  # mutation: the other action
-    assert np.abs(swapped - found).max() > 0.1
+    assert np.abs(swapped - rho).max() > 0.1
 
 
 def test_sample_that_no_agent_would_make_now_has_ratio_zero() -> None:
     policies = np.array([[[1.0, 0.0]], [[1.0, 0.0]]])
-    found = action_density_ratio(np.ones((2, 1)), policies, np.zeros(2, int), np.array([0, 1]))
-    np.testing.assert_array_equal(found, [[1.0, 0.0], [1.0, 0.0]])
+    rho = action_density_ratio(np.ones((2, 1)), policies, np.zeros(2, int), np.array([0, 1]))
+    np.testing.assert_array_equal(rho, [[1.0, 0.0], [1.0, 0.0]])
 
 
 @pytest.mark.slow
@@ -348,18 +348,18 @@ def test_unequal_participation_does_not_bias_the_ratio() -> None:
     counts = np.array([[300.0, 300.0, 300.0], [30.0, 30.0, 30.0], [30.0, 30.0, 30.0]])
     seen = tuples([0, 1, 2], [0, 0, 0])
     policies = np.full_like(seen.policies, 0.5)
-    found = estimator.ratio(counts, replace(seen, policies=policies))
-    assert np.abs(found - 1.0).max() < 0.05
+    rho = estimator.ratio(counts, replace(seen, policies=policies))
+    assert np.abs(rho - 1.0).max() < 0.05
     raw = action_density_ratio(counts, policies, seen.o, seen.a)
     assert np.abs(raw - 1.0).max() > 1.0
 
 
 def test_first_ratio_knows_the_current_states_only() -> None:
     estimator = VisitationRatio(3)
-    found = estimator.ratio(estimator.init(np.zeros((3, 4))), tuples([1, 1, 2], [0, 1, 0]))
+    rho = estimator.ratio(estimator.init(np.zeros((3, 4))), tuples([1, 1, 2], [0, 1, 0]))
     # Agents 0 and 1 are in state 1 with pi(0|1) = 0.5 and 0.2; agent 2 is alone in state 2.
     expected = [[0.5 / 0.7, 0.5 / 1.3, 0], [0.2 / 0.7, 0.8 / 1.3, 0], [0, 0, 1]]
-    np.testing.assert_allclose(found, 3 * np.array(expected))
+    np.testing.assert_allclose(rho, 3 * np.array(expected))
 
 
 @pytest.mark.slow

@@ -38,15 +38,15 @@ def app(base: Path, name: str, rounds: int, **options: Any) -> Path:
 
 
 def result(base: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((base / "files" / "server" / "result.json").read_text())
-    return found
+    record: dict[str, Any] = json.loads((base / "files" / "server" / "result.json").read_text())
+    return record
 
 
 def same(base: Path, sha256: str, name: str, rounds: int) -> bool:
     whole, users = in_one_piece(name, rounds)
-    found = result(base)
-    assert found["sha256"] == sha256
-    return list(found["clients"].values()) == users and (users != [] or whole == sha256)
+    record = result(base)
+    assert record["sha256"] == sha256
+    return list(record["clients"].values()) == users and (users != [] or whole == sha256)
 
 
 @contextmanager
@@ -62,12 +62,12 @@ def command(*arguments: Any) -> Iterator[subprocess.Popen[bytes]]:
 
 def alive(home: Path) -> list[psutil.Process]:
     """What has been started with Flower's files in a folder, and has not ended."""
-    found = []
+    processes = []
     for one in psutil.process_iter():
         with suppress(psutil.Error):
             if one.environ().get("FLWR_HOME", "").startswith(str(home)):
-                found.append(one)
-    return found
+                processes.append(one)
+    return processes
 
 
 def patience(quiet: float) -> float:

@@ -93,13 +93,13 @@ def test_residuals_are_gradients_of_cross_entropies() -> None:
         logs = torch.log_softmax(output.logits, -1).reshape(N, -1, CLASSES)
         return torch.mean(-(wanted * logs).sum(-1), -1)
 
-    for found, wanted in (
+    for residual, wanted in (
         (seen.residual(x), seen.batch["label_probabilities"]),
         (seen.central_residual(x, theta), seen.predicted(theta)),
     ):
         at = x.clone().requires_grad_()
         (true,) = torch.autograd.grad(losses(at, wanted).sum(), at)
-        torch.testing.assert_close(found, true)
+        torch.testing.assert_close(residual, true)
         assert true.norm() > 1e-2
     at = theta.clone().requires_grad_()
     gap = seen.batch["label_probabilities"] - seen.predicted(at)
@@ -176,17 +176,17 @@ def _noise_case(equal: bool) -> tuple[Agents, AffPCLState]:
 
 def test_noise_is_that_of_the_algorithms_own_step() -> None:
     agents, state = _noise_case(equal=False)
-    found = agents.noise(state, draws=5)
+    variance = agents.noise(state, draws=5)
     sizes = StepSizes(0.1, 0.1, 0.1, 0.1)
     for algorithm, start, noise in (
-        (AffPCL(), state, found.together),
-        (Independent(), Independent().init(state.x), found.alone),
+        (AffPCL(), state, variance.together),
+        (Independent(), Independent().init(state.x), variance.alone),
     ):
         moved = torch.stack(
             [algorithm.update(start, [agents.observe(t, 2)], sizes).x for t in range(5)]
         )
         torch.testing.assert_close(noise, (moved / 0.1).var(0).sum(-1))
-    assert (found.left - found.alone).abs().min() > 1e-6
+    assert (variance.left - variance.alone).abs().min() > 1e-6
 
 
 @pytest.mark.slow
@@ -198,9 +198,9 @@ def test_agents_that_do_not_differ_keep_an_nth_of_their_noise() -> None:
         shard["log_ratio"] = torch.zeros(6, N, dtype=torch.float64)  # type: ignore[index]
     x, theta = agents.start(_point(agents))
     theta = agents.objective(theta, 200, 0.5)
-    found = agents.noise(AffPCL().init(Start(x, theta)), draws=300)
-    assert found.left.max() < 1e-12 * found.alone.min()
-    share = float(found.together.mean() / found.alone.mean())
+    variance = agents.noise(AffPCL().init(Start(x, theta)), draws=300)
+    assert variance.left.max() < 1e-12 * variance.alone.min()
+    share = float(variance.together.mean() / variance.alone.mean())
     assert abs(share * N - 1) < 4 * 0.08
 
 
@@ -275,14 +275,14 @@ def test_preferences_are_probabilities_of_two_answers(logits: Any, task: str) ->
     p = torch.rand(N, 2, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     made["label_probabilities"] = torch.cat([p, 1 - p], -1)
     X = 0.1 * torch.randn(N, 2, bank.width, dtype=torch.float64)
-    found = bank.losses(X, made, soft_cross_entropy(logits))
+    loss = bank.losses(X, made, soft_cross_entropy(logits))
     output = bank.output(X, made)
     flat = {k: v.flatten(0, 2 if v.ndim == 4 else 1) for k, v in made.items()}
     first, second = logits(output, flat).reshape(N, 2, 2).unbind(-1)
     margin = first - second
     log = torch.nn.functional.logsigmoid
     true = -(p[..., 0] * log(margin) + (1 - p[..., 0]) * log(-margin)).mean(1)
-    torch.testing.assert_close(found, true)
+    torch.testing.assert_close(loss, true)
     assert margin.abs().max() > 1e-3
 
 
@@ -343,8 +343,8 @@ def test_targets_may_be_less_precise_than_features() -> None:
     shards = [{**s, **{name: s[name].float() for name in names}} for s in agents.task.shards]
     less = Agents(replace(agents.task, shards=shards))
     _, theta = _points(agents)
-    found, wanted = (each.observe(0).objective_residual(theta) for each in (less, agents))
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    rounded, wanted = (each.observe(0).objective_residual(theta) for each in (less, agents))
+    torch.testing.assert_close(rounded, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_calls_that_make_no_sense() -> None:

@@ -157,8 +157,8 @@ def both_ways(domain: TextDomain, batch: int | None) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("batch", [None, 3])
 def test_the_adjoint_is_automatic_differentiation_through_the_loop(batch: int | None) -> None:
-    found, expected = both_ways(text_domain(), batch)
-    assert distance(found, expected) < 1e-10
+    gradient, expected = both_ways(text_domain(), batch)
+    assert distance(gradient, expected) < 1e-10
 
 
 @pytest.mark.slow
@@ -168,10 +168,10 @@ def test_so_it_is_in_single_precision(kind: str, batch: int | None) -> None:
     """On weights as models are initialised; large ones multiply rounding."""
     config = small_model(kind).config
     torch.manual_seed(0)
-    found, expected = both_ways(adapted(AutoModelForCausalLM.from_config(config), kind), batch)
-    assert found.dtype == torch.float32
+    gradient, expected = both_ways(adapted(AutoModelForCausalLM.from_config(config), kind), batch)
+    assert gradient.dtype == torch.float32
     # a hundred roundings of 6e-8 in a row; `both_ways` finds wrong paths to be 1e-4 away
-    assert distance(found, expected) < 1e-5
+    assert distance(gradient, expected) < 1e-5
 
 
 @pytest.mark.slow

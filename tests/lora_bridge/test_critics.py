@@ -38,12 +38,12 @@ def test_a_plain_step_is_that_of_the_squared_error() -> None:
 def test_steps_end_at_least_squares() -> None:
     """Seven tokens and four numbers: the normal equations of the first client."""
     critics = Critics(step=0.5, optimizer="sgd")
-    found = critics.init(2, 3, 2)
+    weights = critics.init(2, 3, 2)
     for _ in range(3000):
-        found = critics.fit(found, HIDDEN, RETURNS, COUNTED)
+        weights = critics.fit(weights, HIDDEN, RETURNS, COUNTED)
     x = torch.cat([HIDDEN[0], torch.ones(2, 4, 1)], -1)[COUNTED[0]]
     solved = torch.linalg.lstsq(x, RETURNS[0][COUNTED[0]]).solution
-    torch.testing.assert_close(found.w[0], solved, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(weights.w[0], solved, atol=1e-3, rtol=1e-3)
 
 
 def test_adam_moves_by_its_step_and_clients_do_not_meet() -> None:

@@ -46,8 +46,8 @@ def test_questions_with_choices_and_domains(tmp_path: Path) -> None:
     assert (example.target, example.choices, example.domain) == ("true", ("true", "false"), "sets")
     assert example.prompt.startswith("Is 2 even?")
     lines = "\n".join(json.dumps(QUESTION | {"domain": d, "user": 3}) for d in "ab")
-    found = read_examples(_file(tmp_path, lines, "x.jsonl"))
-    assert [(e.domain, e.user) for e in found] == [("a", "3"), ("b", "3")]
+    examples = read_examples(_file(tmp_path, lines, "x.jsonl"))
+    assert [(e.domain, e.user) for e in examples] == [("a", "3"), ("b", "3")]
     open_one = {"instruction": "Name a prime.", "output": "7"}
     [example] = read_examples(_file(tmp_path, [open_one]), domain="numbers")
     assert (example.target, example.choices, example.domain) == ("7", (), "numbers")
@@ -95,13 +95,13 @@ def test_preferences_of_either_kind_in_one_file(tmp_path: Path) -> None:
     lines = [json.dumps(PAIR), "", json.dumps(SIDES), "  ", json.dumps(odd, ensure_ascii=False)]
     file = tmp_path / "mixed.jsonl"
     file.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
-    found = read_preferences(file)
-    assert found == [
+    pairs = read_preferences(file)
+    assert pairs == [
         Pair("p", "c", "r", "", "ann"),
         Pair(TURNS, " yes", " no", "", "7"),
         Pair("p", "one\u2028two\x85three", "r"),
     ]
-    assert [pair.place for pair in found] == [f"line {n} of {file}" for n in (1, 3, 5)]
+    assert [pair.place for pair in pairs] == [f"line {n} of {file}" for n in (1, 3, 5)]
     with pytest.raises(InputError, match=r"line 5 of .*`user` must say whose preference it is"):
         read_preferences(file, users=True)
 
@@ -234,8 +234,8 @@ def _unpadded() -> Any:
 
 
 def test_examples_may_come_one_by_one() -> None:
-    found = encode_examples(byte_tokenizer(), (e for e in [ASKED, ASKED]))  # type: ignore[arg-type]
-    assert found.size == 2
+    encoded = encode_examples(byte_tokenizer(), (e for e in [ASKED, ASKED]))  # type: ignore[arg-type]
+    assert encoded.size == 2
     listed: Any = ["2", "3"]
     assert Example("1+1=", "2", listed) == ASKED
 
@@ -450,8 +450,11 @@ def test_labels_beside_a_file_and_files_packed_by_gzip(tmp_path: Path) -> None:
     lines = "\n".join([json.dumps(unlabelled)] * 2)
     (folder / "train.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     (folder / "train-labels.lst").write_text("1\n0\n")
-    found = read_examples(folder / "train.jsonl.gz")
-    assert [(e.target, e.domain) for e in found] == [("solution2", "piqa"), ("solution1", "piqa")]
+    examples = read_examples(folder / "train.jsonl.gz")
+    assert [(e.target, e.domain) for e in examples] == [
+        ("solution2", "piqa"),
+        ("solution1", "piqa"),
+    ]
     (folder / "train-labels.lst").write_text("1\n")
     with pytest.raises(InputError, match=r"labels beside train\.jsonl\.gz must be one for every"):
         read_examples(folder / "train.jsonl.gz")

@@ -58,8 +58,8 @@ def _assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "neox"])
 def test_sharing_changes_no_token(kind: str) -> None:
-    found, expected = _both(_bank(kind))
-    _assert_same(found, expected)
+    tokens, expected = _both(_bank(kind))
+    _assert_same(tokens, expected)
     lengths = expected["target_mask"].sum(-1)
     assert int(lengths.min()) < 4  # rows leave early
     assert int(lengths.max()) == LENGTH
@@ -112,7 +112,7 @@ def test_prompts_are_computed_once_and_ended_rows_leave() -> None:
         ),
         with_kwargs=True,
     )
-    found, _ = _both(bank)
+    sampled, _ = _both(bank)
     first, *others = tokens[: tokens.index((N * 6, P, 16))]
     prompts = _prompts()
     distinct = {
@@ -126,7 +126,7 @@ def test_prompts_are_computed_once_and_ended_rows_leave() -> None:
     most = max(sum(1 for m, _ in distinct if m == n) for n in range(N))
     assert first[::2] == (1, 16)
     assert len(distinct) <= first[1] < N * most
-    left = [(found["target_mask"].sum(-1) > k).sum(1) for k in range(1, LENGTH)]
+    left = [(sampled["target_mask"].sum(-1) > k).sum(1) for k in range(1, LENGTH)]
     for (rows, one, _), own in zip(others, left, strict=True):
         needed = int((own > 0).sum() * own.max())
         assert one == 1
@@ -138,9 +138,9 @@ def test_single_precision_and_bfloat16_are_near() -> None:
     """With matrices in oneDNN's order; tokens may differ where policies nearly tie."""
     for kind in ("llama", "gpt2", "neox"):
         bank = _bank(kind, torch.float32)
-        found, expected = _both(bank)
+        tokens, expected = _both(bank)
         # some tens of roundings of 6e-8 of numbers of at most 10
-        torch.testing.assert_close(found["log_prob"], expected["log_prob"], atol=2e-5, rtol=0)
+        torch.testing.assert_close(tokens["log_prob"], expected["log_prob"], atol=2e-5, rtol=0)
         half = bank.with_options(autocast=torch.bfloat16)
         first = [one["log_prob"][..., 0] for one in _both(half, length=1)]
         same = _both(half, length=1)

@@ -135,8 +135,8 @@ def test_made_domains_have_the_reward_of_their_vowels() -> None:
                 for text, reward in zip(texts, rewards, strict=True):
                     assert text[0] in CONSONANTS[i]
                     values[text[1]].add(round(reward, 9))
-    assert all(len(found) == 1 for found in values.values())  # shared by all domains
-    theta = np.array([next(iter(found)) for found in values.values()])
+    assert all(len(sums) == 1 for sums in values.values())  # shared by all domains
+    theta = np.array([next(iter(sums)) for sums in values.values()])
     assert np.linalg.norm(theta) == pytest.approx(3.0)
     apart = generated_answers(5, 2, prompts=2, own=1.0)
     first, second = (sorted(set(sum(a.truth, ()))) for a, _ in apart)
@@ -153,8 +153,8 @@ def test_a_file_of_questions_or_of_pairs_gives_domains(tmp_path: Path) -> None:
         for i in range(2)
     ]
     file.write_text("\n".join(map(json.dumps, records)))
-    found = read_domains(file)
-    assert {name: len(items) for name, items in found.items()} == {"a": 2, "b": 2}
+    parts = read_domains(file)
+    assert {name: len(items) for name, items in parts.items()} == {"a": 2, "b": 2}
     pairs = [{"prompt": "p", "chosen": "x", "rejected": "y", "domain": d} for d in "cd"]
     file.write_text(json.dumps(pairs))
     assert list(read_domains(file)) == ["c", "d"]

@@ -108,10 +108,10 @@ def by_hand(oracle: Alignment, theta: Tensor, memory: Memory) -> tuple[Tensor, T
     batch, bank = memory.rollout, oracle.bank
     X = theta.reshape(oracle.C, RANK, -1)
     texts = oracle.schedule.prompts(oracle.prompts, 0)
-    found = scores(oracle.rewards, texts, responses(TOKENIZER, batch)).float()
+    scored = scores(oracle.rewards, texts, responses(TOKENIZER, batch)).float()
     counted = batch["target_places"] >= 0
     reference = score(bank, None, batch)
-    paid = terminal(found, counted)
+    paid = terminal(scored, counted)
     penalty = -token_kl(batch["log_prob"], reference)[..., None].float()
     if oracle.kl == "inside":
         tokens = paid + oracle.controller.start * penalty
@@ -288,12 +288,12 @@ def test_second_derivatives_are_whole() -> None:
     V = torch.randn(X.shape, generator=torch.Generator().manual_seed(1), dtype=X.dtype)
     both = part | {"advantages": part["advantages"][..., :2]}
     single = [part | {"advantages": part["advantages"][..., j : j + 1]} for j in range(2)]
-    found = oracle.bank.hvp(X, both, lambda o, b: surrogate()(o, b).sum(1), V)
+    product = oracle.bank.hvp(X, both, lambda o, b: surrogate()(o, b).sum(1), V)
     expected = sum(
         oracle.bank.hvp(X, one, lambda o, b: surrogate()(o, b).sum(1), V) for one in single
     )
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=1e-9)
-    assert float(found.abs().max()) > 1e-3
+    torch.testing.assert_close(product, expected, atol=1e-12, rtol=1e-9)
+    assert float(product.abs().max()) > 1e-3
 
 
 def test_inside_and_outside_make_the_same_step_for_the_same_weights() -> None:
@@ -372,8 +372,10 @@ def test_what_a_rollout_reports_and_how_the_coefficient_moves() -> None:
     oracle = alignment()
     memory = follow(oracle, ALGORITHMS["firm"], 1)[0].memory
     batch, report = memory.rollout, memory.report
-    found = scores(oracle.rewards, oracle.schedule.prompts(PROMPTS, 0), responses(TOKENIZER, batch))
-    torch.testing.assert_close(report["scores"], found.float().mean(1))
+    scored = scores(
+        oracle.rewards, oracle.schedule.prompts(PROMPTS, 0), responses(TOKENIZER, batch)
+    )
+    torch.testing.assert_close(report["scores"], scored.float().mean(1))
     counted = batch["target_places"] >= 0
     torch.testing.assert_close(report["length"], counted.float().sum(-1).mean(1))
     each = (batch["log_prob"] - score(oracle.bank, None, batch)) * counted
@@ -408,11 +410,11 @@ def test_switches_of_a_later_rollout() -> None:
         before.critics, bank.read(X, batch, lambda output, flat: output.hidden)
     )
     assert float(values.abs().max()) > 0.1
-    found = scores(
+    scored = scores(
         oracle.rewards, oracle.schedule.prompts(PROMPTS, 1), responses(TOKENIZER, batch)
     ).float()
     penalty = -token_kl(batch["log_prob"], reference, "k2")[..., None].float()
-    rewards = torch.cat([terminal(found, counted), penalty], -1)
+    rewards = torch.cat([terminal(scored, counted), penalty], -1)
     expected = gae(rewards, values, counted, 0.9, 0.8)[0]
     expected[..., 2:] *= before.coefficient[:, None, None, None]
     torch.testing.assert_close(batch["advantages"], expected, atol=1e-6, rtol=1e-5)
@@ -431,11 +433,11 @@ def test_ratios_are_clipped_as_told() -> None:
     theta = start(near)
     _, memory, *_ = near.jac(theta, near.init())
     moved = 1.5 * theta
-    found, free = (oracle.jac(moved, memory)[0] for oracle in (near, far))
+    clipped_gradients, free = (oracle.jac(moved, memory)[0] for oracle in (near, far))
     X, part = moved.reshape(C, RANK, -1), near._part(memory.rollout, 1)
     _, slopes = near.bank.gradients(X, part, surrogate(0.01))
-    torch.testing.assert_close(found[0], -slopes.flatten(2).mT[..., :2])
-    assert float((found - free).norm() / free.norm()) > 0.1
+    torch.testing.assert_close(clipped_gradients[0], -slopes.flatten(2).mT[..., :2])
+    assert float((clipped_gradients - free).norm() / free.norm()) > 0.1
 
 
 def test_critics_learn_beside_the_policy() -> None:
@@ -465,8 +467,8 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path: Path, steps: int, dtype: torc
     algorithm = ALGORITHMS["firm"]
     whole = follow(oracle, algorithm, 9)
     saved = save(tmp_path, whole[steps - 1], steps, "test")
-    kept, found = restore(saved, algorithm.init(start(fresh), fresh), "test")
-    assert found == steps
+    kept, restored = restore(saved, algorithm.init(start(fresh), fresh), "test")
+    assert restored == steps
     state = list(iterate(algorithm, fresh, kept, 9 - steps))[-1][-1]
     assert torch.equal(state.theta, whole[-1].theta)
     np.testing.assert_array_equal(state.weights, whole[-1].weights)
@@ -513,11 +515,11 @@ def test_a_copy_may_have_longer_prompts() -> None:
 def test_choices_are_recorded() -> None:
     import json
 
-    found = alignment(kl="inside").choices
-    assert json.loads(json.dumps(found)) == found
-    assert found["kl"] == "inside"
-    assert found["controller"]["target"] == 0.05
-    assert found["dropout"] == 0.0
+    oracle = alignment(kl="inside").choices
+    assert json.loads(json.dumps(oracle)) == oracle
+    assert oracle["kl"] == "inside"
+    assert oracle["controller"]["target"] == 0.05
+    assert oracle["dropout"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -584,8 +586,8 @@ def test_bounds_clients_and_prompts_may_be_of_other_kinds(kind: Any) -> None:
     )
     for oracle in (usual, other):
         assert oracle.prompts == PROMPTS
-    found, expected = (o.jac(start(o), o.init())[0] for o in (other, usual))
-    assert torch.equal(found, expected)
+    gradients, expected = (o.jac(start(o), o.init())[0] for o in (other, usual))
+    assert torch.equal(gradients, expected)
 
 
 def test_refused_parameters_and_rewards() -> None:

@@ -135,13 +135,13 @@ def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
     faults.mkdir()
     (faults / "client-1").write_text("die")
     folder = app(tmp_path, "SI", 3, attempts=3, timeout=patience(45.0))
-    found: list[str] = []
+    lines: list[str] = []
     with ExitStack() as stack:
         stack.enter_context(lab.superlink())
         stack.enter_context(lab.supernodes(0, 1))
         second = ExitStack()
         second.enter_context(lab.supernode(2))
-        running = threading.Thread(target=lambda: found.append(lab.submit(folder)))
+        running = threading.Thread(target=lambda: lines.append(lab.submit(folder)))
         running.start()
         until(lab.first_round.exists)
         second.close()
@@ -149,8 +149,8 @@ def test_clients_that_die_on_the_way(tmp_path: Path) -> None:
         stack.enter_context(lab.supernode(2))
         running.join(1200.0)
     assert not (faults / "client-1").exists()
-    assert found
-    assert same(tmp_path, found[0], "SI", 3)
+    assert lines
+    assert same(tmp_path, lines[0], "SI", 3)
 
 
 @pytest.fixture

@@ -54,9 +54,9 @@ class Faulty(Local):
         phase, self.phase = self.phase, self.phase + 1
         for client, data in requests.items():
             if client in self.clients:
-                found = self.wire(phase, client, self.clients[client](data))
-                if found is not None:
-                    yield client, found
+                reply = self.wire(phase, client, self.clients[client](data))
+                if reply is not None:
+                    yield client, reply
 
 
 def clients_of(made: Federation, folder: Path) -> dict[int, Responder]:
@@ -93,9 +93,9 @@ def changed(data: bytes, facts: Mapping[str, Any], change: Callable[[Any], Any])
 
 
 def with_nan(value: Any) -> Any:
-    found = value.clone()
-    found.reshape(-1)[0] = float("nan")
-    return found
+    kept = value.clone()
+    kept.reshape(-1)[0] = float("nan")
+    return kept
 
 
 FAULTS: dict[str, tuple[Callable[[bytes], Any], str]] = {
@@ -141,9 +141,9 @@ def test_the_round_goes_on_without_the_client_and_names_it(
     what, reason = FAULTS[fault]
     last = 2 * phases(name) - 1  # the last phase of round 1
     result = run(name, tmp_path, at(last, 1, what), least=2)
-    [(round_, client, found)] = result.missing
+    [(round_, client, why)] = result.missing
     assert (round_, client) == (1, 1)
-    assert reason in found
+    assert reason in why
     assert result.rounds == whole(name).rounds
     assert result.sha256 != whole(name).sha256
     adapters = load_file(tmp_path / "server" / "adapters.safetensors")
@@ -371,9 +371,9 @@ def test_a_user_that_misses_the_end_of_the_warm_up_takes_over_later(tmp_path: Pa
             self.modules, self.users, self.steps = oracle.modules, oracle.users, oracle.steps
 
         def grad(self, user: int, X: Any, epoch: int, step: int) -> Any:
-            found = self.oracle.grad(user, X, epoch, step)
+            gradient = self.oracle.grad(user, X, epoch, step)
             lost = user == 2 and epoch * self.steps + step == steps
-            return found * float("nan") if lost else found
+            return gradient * float("nan") if lost else gradient
 
     from lora_bridge.oracles import Users
     from tests.lora_bridge._federations import task
@@ -412,8 +412,8 @@ def test_a_client_whose_own_numbers_break_says_so(tmp_path: Path) -> None:
             return self.oracle.grad(*arguments) * float("nan")
 
         def jac(self, *arguments: Any) -> Any:
-            found, *rest = self.oracle.jac(*arguments)
-            return (found * float("nan"), *rest)
+            jacobian, *rest = self.oracle.jac(*arguments)
+            return (jacobian * float("nan"), *rest)
 
     reasons = {}
     for name in ("FSLoRA", "SI", "FIRM"):
@@ -514,9 +514,9 @@ def test_states_of_rounds_that_the_server_has_lost_are_forgotten(tmp_path: Path)
     for t in (1, 2, 3):
         kept.put(t, {"x": torch.full((2,), float(t))})
     kept.put(2, {"x": torch.full((2,), 20.0)})
-    found = kept.before(3, {"x": torch.zeros(2)})
-    assert found is not None
-    assert (found[0], found[1]["x"].tolist()) == (2, [20.0, 20.0])
+    state = kept.before(3, {"x": torch.zeros(2)})
+    assert state is not None
+    assert (state[0], state[1]["x"].tolist()) == (2, [20.0, 20.0])
 
 
 def test_only_rounds_before_the_first_have_no_state(tmp_path: Path) -> None:
@@ -543,10 +543,10 @@ def test_only_rounds_before_the_first_have_no_state(tmp_path: Path) -> None:
         kept.before(5, like)
     put(1, 2)  # the server has begun anew
     assert kept.before(0, like) is None
-    for t, found in ((1, 1), (2, 2), (3, 2)):
+    for t, previous in ((1, 1), (2, 2), (3, 2)):
         state = kept.before(t, like)
         assert state is not None
-        assert (state[0], state[1]["x"].tolist()) == (found, [found, found])
+        assert (state[0], state[1]["x"].tolist()) == (previous, [previous, previous])
 
 
 class Nobody:
@@ -639,8 +639,8 @@ def test_a_client_whose_files_are_gone_does_not_begin_anew_in_the_middle(
         run(name, tmp_path, untouched)
     shutil.rmtree(tmp_path / "client-1", ignore_errors=True)
     shutil.move(tmp_path / "away", tmp_path / "client-1")
-    found = run(name, tmp_path, untouched)
-    assert (found.sha256, found.clients) == (whole(name).sha256, whole(name).clients)
+    outcome = run(name, tmp_path, untouched)
+    assert (outcome.sha256, outcome.clients) == (whole(name).sha256, whole(name).clients)
 
 
 def test_two_runs_in_one_folder_take_turns(

@@ -45,13 +45,13 @@ class Grid:
 
     def pull_messages(self, names: Iterable[str]) -> list[Any]:
         self.each(self)
-        found = []
+        replies = []
         for name in names:
             node, data = self.sent[name]
             if node in self.silent or node not in self.nodes:
                 continue
             error = self.errors.pop(node, None)
-            found.append(
+            replies.append(
                 SimpleNamespace(
                     metadata=SimpleNamespace(reply_to_message_id=name),
                     has_error=lambda error=error: error is not None,
@@ -59,7 +59,7 @@ class Grid:
                     content=None if error else apps._record(self.nodes[node](data)),
                 )
             )
-        return found
+        return replies
 
 
 @pytest.fixture(autouse=True)

@@ -177,9 +177,9 @@ def test_an_app_is_the_setup_and_its_options(tmp_path: Path) -> None:
     options = {"rounds": 3, "alpha": 0.5, "text": 'a "b"', "on": True, "folder": tmp_path}
     app = app_folder.write_app(tmp_path / "app", f"{setup}:run", options)
     assert (app / "mine.py").read_text() == setup.read_text()
-    found = tomllib.loads((app / "pyproject.toml").read_text())
-    assert found["project"]["dependencies"] == []
-    config = found["tool"]["flwr"]["app"]["config"]
+    project = tomllib.loads((app / "pyproject.toml").read_text())
+    assert project["project"]["dependencies"] == []
+    config = project["tool"]["flwr"]["app"]["config"]
     assert config == {**app_folder.OPTIONS, **options, "setup": "mine:run", "folder": str(tmp_path)}
     with pytest.raises(InputError, match=r"setup. must be file.py:function; found no file none.py"):
         app_folder.write_app(tmp_path / "app", "none.py:run")
@@ -214,7 +214,7 @@ def test_setups_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_setup_that_is_no_file_and_an_app_that_is_none(tmp_path: Path) -> None:
     missing = tmp_path / "none.py"
-    for name, found in {
+    for name, message in {
         f"{missing}:run": f"found no file {missing}",
         str(missing): f"package.module:function; found '{missing}'",
         "a.b:": "package.module:function; found 'a.b:'",
@@ -222,7 +222,7 @@ def test_a_setup_that_is_no_file_and_an_app_that_is_none(tmp_path: Path) -> None
         for use in (rehearse, lambda setup: app_folder.write_app(tmp_path / "app", setup)):
             with pytest.raises(InputError, match=r"`setup` must be file\.py:function") as raised:
                 use(name)
-            assert str(raised.value).endswith(found)
+            assert str(raised.value).endswith(message)
     assert not (tmp_path / "app").exists()
     with pytest.raises(InputError, match=r"`app` must be there; found no file .*pyproject\.toml"):
         launch.simulate(tmp_path / "app", 1, tmp_path)
@@ -246,12 +246,12 @@ def test_a_rehearsal_keeps_to_the_options_of_a_run(
         "def run(config):\n    return federation('FSLoRA')\n"
     )
     rehearse("three_setup:run", tmp_path / "files", ["least=1"])
-    for options, found in {
+    for options, message in {
         "least=9": "`least` must be at most",
         "timeout=x": "`timeout` must be a number",
         "attempts=0": "`attempts` must be a whole number",
     }.items():
-        with pytest.raises(InputError, match=found):
+        with pytest.raises(InputError, match=message):
             rehearse("three_setup:run", tmp_path / "none", [options])
 
 
@@ -295,8 +295,8 @@ def test_commands_in_one_home_know_superlinks_of_their_own(tmp_path: Path) -> No
             (one, stack.enter_context(launch._flower_config(one[0], tmp_path / "home", one[1])))
             for one in known
         ]:
-            found = tomllib.loads((own / "config.toml").read_text())["superlink"]
-            assert found.pop("default") == "ratecheck"
+            connections = tomllib.loads((own / "config.toml").read_text())["superlink"]
+            assert connections.pop("default") == "ratecheck"
             tls = {} if authority is None else {"root-certificates": str(authority)}
-            assert found["ratecheck"] == {"address": address, "insecure": not tls, **tls}
+            assert connections["ratecheck"] == {"address": address, "insecure": not tls, **tls}
     assert list((tmp_path / "home").iterdir()) == []

@@ -26,18 +26,18 @@ def _gradients(kind: str, device: str, dtype: torch.dtype, **options: Any) -> Te
     X = 0.3 * torch.randn((N, r, bank.width), generator=generator)
     batch = {name: value.to(device) for name, value in small_batch(N, b).items()}
     precise = torch.float64 if dtype == torch.float64 else torch.float32
-    found = bank.gradients(X.to(device, precise), batch, LOSSES[kind])[1]
-    assert found.device.type == device
-    return found.cpu()
+    slopes = bank.gradients(X.to(device, precise), batch, LOSSES[kind])[1]
+    assert slopes.device.type == device
+    return slopes.cpu()
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "bert"])
 @pytest.mark.parametrize("engine", ["bank", "sequential"])
 def test_gradients_are_those_of_the_processor(kind: str, engine: str) -> None:
     expected = _gradients(kind, "cpu", torch.float64)
-    found = _gradients(kind, "cuda", torch.float64, engine=engine)
+    slopes = _gradients(kind, "cuda", torch.float64, engine=engine)
     if kind == "gpt2":  # the others compute norms in single precision
-        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(slopes, expected, rtol=1e-10, atol=1e-12)
     single = _gradients(kind, "cuda", torch.float32, engine=engine).double()
     assert (single - expected).norm() <= 1e-3 * expected.norm()  # products may be TF32's
 
@@ -46,8 +46,8 @@ def test_gradients_are_those_of_the_processor(kind: str, engine: str) -> None:
 def test_autocast_is_as_far_from_single_precision_as_a_half_precision_model(kind: str) -> None:
     exact = _gradients(kind, "cuda", torch.float32)
     half = _gradients(kind, "cuda", torch.bfloat16)
-    found = _gradients(kind, "cuda", torch.float32, autocast=torch.bfloat16)
-    assert 0 < (found - exact).norm() <= 2 * (half - exact).norm()
+    slopes = _gradients(kind, "cuda", torch.float32, autocast=torch.bfloat16)
+    assert 0 < (slopes - exact).norm() <= 2 * (half - exact).norm()
 
 
 def _firm(device: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -59,8 +59,8 @@ def _firm(device: str) -> tuple[Tensor, Tensor, Tensor]:
 
 def test_a_step_of_firm_is_that_of_the_processor() -> None:
     """Responses too: their noise is computed from the same bits on every device."""
-    expected, found = _firm("cpu"), _firm("cuda")
-    assert torch.equal(found[0], expected[0])
-    for ours, theirs in zip(found[1:], expected[1:], strict=True):
+    expected, on_card = _firm("cpu"), _firm("cuda")
+    assert torch.equal(on_card[0], expected[0])
+    for ours, theirs in zip(on_card[1:], expected[1:], strict=True):
         size = float(theirs.abs().max())  # advantages are in single precision
         torch.testing.assert_close(ours, theirs, atol=1e-5 * size, rtol=1e-4)

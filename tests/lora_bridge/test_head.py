@@ -160,32 +160,32 @@ def test_a_perceptron_that_others_look_at_runs_at_all_tokens(model: Any, at_all:
     ids = torch.tensor([[1, 2, 3, 4, 5]])
     expected = made(input_ids=ids).logits
     with computed_at(made, places := torch.tensor([[2, 4]]), places):
-        found = made(input_ids=ids).logits
+        logits = made(input_ids=ids).logits
     assert given == [5, 5 if at_all else 2]
-    torch.testing.assert_close(found, expected[:, [2, 4]])
+    torch.testing.assert_close(logits, expected[:, [2, 4]])
 
 
 def test_pairs_have_places_of_their_own() -> None:
     bank, batch = _bank("llama"), _batch()
     pairs = {name: value.reshape(N, 1, 2, T) for name, value in batch.items() if name != "label"}
-    found = bank.losses(_rows(bank), pairs, policy_preference_loss)
+    loss = bank.losses(_rows(bank), pairs, policy_preference_loss)
     total = bank.read(_rows(bank), batch, lambda o, d: token_log_likelihood(o, d)[0].sum(1))
     margin = total[:, 0] - total[:, 1]
-    torch.testing.assert_close(found, -torch.nn.functional.logsigmoid(margin))
+    torch.testing.assert_close(loss, -torch.nn.functional.logsigmoid(margin))
 
 
 def test_tokens_come_in_order_with_zero_after_the_last() -> None:
     bank, batch = _bank("llama"), _batch()
     output = bank.output(_rows(bank), batch)
     flat = {name: value.flatten(0, 1) for name, value in batch.items()}
-    found, counted = token_log_likelihood(output, flat, temperature=0.5)
+    likelihood, counted = token_log_likelihood(output, flat, temperature=0.5)
     logs = torch.log_softmax(output.logits / 0.5, -1)
     for i, row in enumerate(flat["target_mask"]):
         places = row.nonzero()[:, 0]
         expected = [float(logs[i, t - 1, flat["input_ids"][i, t]]) for t in places]
         assert counted[i].sum() == len(expected)
-        assert found[i, : len(expected)].tolist() == pytest.approx(expected)
-        assert (found[i, len(expected) :] == 0).all()
+        assert likelihood[i, : len(expected)].tolist() == pytest.approx(expected)
+        assert (likelihood[i, len(expected) :] == 0).all()
 
 
 @pytest.mark.parametrize("options", [{"chunk": 1}, {"engine": "vmap"}])
@@ -206,12 +206,12 @@ def test_engines_agree_on_tokens_where_one_client_has_every_token_scored(
     def squares(output: Any, data: Any) -> Tensor:
         return (token_log_likelihood(output, data)[0] ** 2).sum(-1)
 
-    for found, expected in zip(
+    for value, expected in zip(
         other.gradients(_rows(bank), batch, squares),
         bank.gradients(_rows(bank), batch, squares),
         strict=True,
     ):
-        torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(value, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_half_precision_is_left_before_the_sum_over_the_vocabulary() -> None:
@@ -219,10 +219,10 @@ def test_half_precision_is_left_before_the_sum_over_the_vocabulary() -> None:
     X = torch.zeros(N, r, bank.width)
     flat = {name: value.flatten(0, 1) for name, value in batch.items()}
     output = bank.output(X, batch)
-    found, _ = token_log_likelihood(output, flat)
+    likelihood, _ = token_log_likelihood(output, flat)
     output.logits = output.logits.float()
-    assert found.dtype == torch.float32
-    assert torch.equal(found, token_log_likelihood(output, flat)[0])
+    assert likelihood.dtype == torch.float32
+    assert torch.equal(likelihood, token_log_likelihood(output, flat)[0])
 
 
 def test_places_of_the_batch_itself_are_kept_and_hidden_states_are_those_of_the_head() -> None:
@@ -234,11 +234,12 @@ def test_places_of_the_batch_itself_are_kept_and_hidden_states_are_those_of_the_
         states.append(bank.model.get_output_embeddings()(output.hidden) - output.logits)
         return token_log_likelihood(output, data)[0]
 
-    found = bank.read(_rows(bank), {**batch, "target_places": places}, read)
-    assert found.shape == (N, b, 5)
-    assert not found.requires_grad
+    likelihood = bank.read(_rows(bank), {**batch, "target_places": places}, read)
+    assert likelihood.shape == (N, b, 5)
+    assert not likelihood.requires_grad
     torch.testing.assert_close(
-        found[..., :3], bank.read(_rows(bank), batch, lambda o, d: token_log_likelihood(o, d)[0])
+        likelihood[..., :3],
+        bank.read(_rows(bank), batch, lambda o, d: token_log_likelihood(o, d)[0]),
     )
     assert states[0].abs().max() < 1e-12
 
@@ -270,11 +271,11 @@ def test_a_budget_of_memory_divides_the_clients() -> None:
     )
     for budget, clients in ((1, [1, 1, 1]), (2 * one, [2, 1]), (3 * one, [3])):
         limited = bank.with_options(memory=budget)
-        found = limited.gradients(X, batch, loss)
+        slopes = limited.gradients(X, batch, loss)
         sizes.clear()
         limited.gradients(X, batch, loss)  # measured already
         assert sizes == clients
-        for mine, other in zip(found, expected, strict=True):
+        for mine, other in zip(slopes, expected, strict=True):
             torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-12)
 
 

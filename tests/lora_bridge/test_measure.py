@@ -71,11 +71,11 @@ def test_gradients_of_agents_and_their_noise() -> None:
     batch = _batch(m)
     shards = [{name: value[i] for name, value in batch.items()} for i in range(N)]
     X = _rows(bank, 2)
-    found = gradients_of(Task(bank, shards, token_loss), X)
+    slopes = gradients_of(Task(bank, shards, token_loss), X)
     each = bank.per_sample(X, batch, token_loss)[1].flatten(2)
-    torch.testing.assert_close(found.mean, each.mean(1))
-    torch.testing.assert_close(found.noise, each.var(1).sum(1))
-    assert found.samples.tolist() == [m, m]
+    torch.testing.assert_close(slopes.mean, each.mean(1))
+    torch.testing.assert_close(slopes.noise, each.var(1).sum(1))
+    assert slopes.samples.tolist() == [m, m]
     with pytest.raises(InputError, match=r"2 samples or more; found \[1, 1\]"):
         gradients_of(Task(bank, [{k: v[:1] for k, v in s.items()} for s in shards], token_loss), X)
 
@@ -86,8 +86,8 @@ def test_distances_of_gradients_are_without_the_noise() -> None:
     draws, m, d = 400, 5, 3
     samples = torch.randn(draws, N, m, d, generator=generator, dtype=torch.float64)
     sizes = torch.tensor([m, m]).double()
-    found = [Gradients(g.mean(1), g.var(1).sum(1), sizes).distances()[0, 1] for g in samples]
-    values = torch.stack(found)
+    distances = [Gradients(g.mean(1), g.var(1).sum(1), sizes).distances()[0, 1] for g in samples]
+    values = torch.stack(distances)
     error = float(values.std()) / draws**0.5
     assert abs(float(values.mean())) < 4 * error < 0.5 * 2 * d / m
     two = Gradients(torch.tensor([[3.0, 4.0], [4.0, -3.0]]), torch.zeros(2), torch.ones(2))
@@ -99,7 +99,7 @@ def test_distances_of_gradients_are_without_the_noise() -> None:
 def test_the_curvature_is_the_largest_eigenvalue_of_the_hessian() -> None:
     bank, batch = _bank(), _batch(3)
     X = _rows(bank, 1)
-    found = curvature(bank, X, batch, token_loss, 2.0, precision=Precision(40, 1e-6))
+    curvatures = curvature(bank, X, batch, token_loss, 2.0, precision=Precision(40, 1e-6))
     for i in range(N):
         one = {name: value[i : i + 1] for name, value in batch.items()}
         size = X[i].numel()
@@ -110,12 +110,12 @@ def test_the_curvature_is_the_largest_eigenvalue_of_the_hessian() -> None:
             ]
         )
         true = float(torch.linalg.eigvalsh((H + H.mT) / 2).abs().max())
-        assert found[i].residual <= 1e-6
-        assert found[i].size == pytest.approx(true, rel=1e-6)
-        direction = found[i].vector.flatten()
+        assert curvatures[i].residual <= 1e-6
+        assert curvatures[i].size == pytest.approx(true, rel=1e-6)
+        direction = curvatures[i].vector.flatten()
         torch.testing.assert_close((H @ direction).norm(), direction.norm() * true)
     shorter = curvature(bank, X, batch, token_loss, 2.0, precision=Precision(3, 1e-6))
-    assert all(a.size < b.size for a, b in zip(shorter, found, strict=True))
+    assert all(a.size < b.size for a, b in zip(shorter, curvatures, strict=True))
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -125,9 +125,9 @@ def test_the_largest_eigenvalue_is_found_with_its_direction(sign: float) -> None
     values = np.array([sign * 9.0, *rng.uniform(-6, 6, 11)])
     H = torch.from_numpy(Q @ np.diag(values) @ Q.T)
     start = torch.from_numpy(rng.normal(size=12))
-    found = largest(lambda v: H @ v, start, Precision(12, 1e-9))
-    assert found.size == pytest.approx(9.0)
-    assert abs(float(found.vector @ torch.from_numpy(Q[:, 0]))) == pytest.approx(1.0)
+    eigenvalue = largest(lambda v: H @ v, start, Precision(12, 1e-9))
+    assert eigenvalue.size == pytest.approx(9.0)
+    assert abs(float(eigenvalue.vector @ torch.from_numpy(Q[:, 0]))) == pytest.approx(1.0)
     rough = largest(lambda v: H @ v, start, Precision(3, 1e-9))
     assert rough.size < 9.0
     assert np.abs(np.abs(values) / rough.size - 1.0).min() <= rough.residual
@@ -150,9 +150,9 @@ def test_a_map_of_few_directions_has_no_larger_eigenvalue(d: int, dtype: torch.d
         start, v = torch.randn(2, d, generator=generator, dtype=dtype)
         maps = (lambda x: 1.0 * x, lambda x, v=v: v * (v * x).sum(), lambda x: 0.0 * x)
         for apply, size in zip(maps, (1.0, float(v @ v), 0.0), strict=True):
-            found = largest(apply, start, Precision(30, 0.0))  # as many steps as there may be
-            assert found.size == pytest.approx(size, rel=1e-5)
-            assert found.residual <= 1e-5
+            eigenvalue = largest(apply, start, Precision(30, 0.0))  # as many steps as there may be
+            assert eigenvalue.size == pytest.approx(size, rel=1e-5)
+            assert eigenvalue.residual <= 1e-5
 
 
 def test_distances_are_those_of_principal_angles() -> None:
@@ -163,18 +163,18 @@ def test_distances_are_those_of_principal_angles() -> None:
     thin = other @ rng.normal(size=(3, 2)) @ rng.normal(size=(2, 3))  # of rank 2
     zero = np.zeros((9, 3))
     modules, X = _factors(full, other, near, thin, zero)
-    [found] = adapter_distances(modules, X)
+    [distances] = adapter_distances(modules, X)
     bases = [full, other, near, orth(thin)]
     for i, one in enumerate(bases):
         for j, two in enumerate(bases):
             square = (np.sin(subspace_angles(one, two)) ** 2).sum()
             square += abs(one.shape[1] - two.shape[1]) / 2
-            assert found[i, j] == pytest.approx(np.sqrt(square), rel=1e-8, abs=1e-12)
-    assert found[0, 1] == pytest.approx(distance(orth(full), orth(other)))
-    assert 0 < found[0, 2] < 1e-5
-    assert found[1, 3] == pytest.approx(np.sqrt(1 / 2))  # inside, but smaller
-    np.testing.assert_allclose(found[4], [np.sqrt(3 / 2)] * 3 + [1.0, 0.0])
-    np.testing.assert_allclose(found, found.T)
+            assert distances[i, j] == pytest.approx(np.sqrt(square), rel=1e-8, abs=1e-12)
+    assert distances[0, 1] == pytest.approx(distance(orth(full), orth(other)))
+    assert 0 < distances[0, 2] < 1e-5
+    assert distances[1, 3] == pytest.approx(np.sqrt(1 / 2))  # inside, but smaller
+    np.testing.assert_allclose(distances[4], [np.sqrt(3 / 2)] * 3 + [1.0, 0.0])
+    np.testing.assert_allclose(distances, distances.T)
     with pytest.raises(InputError, match="`factor`"):
         adapter_distances(modules, X, "left")
 
@@ -185,9 +185,9 @@ def test_factors_of_the_same_subspace_are_no_distance_apart() -> None:
     mixed = rng.normal(size=(3, 3)) @ first  # other columns of the same spaces
     X = torch.from_numpy(np.stack([first, mixed]))
     for factor in ("up", "down"):
-        found = adapter_distances(modules, X, factor)
-        assert found.shape == (2, 2, 2)
-        np.testing.assert_allclose(found, 0.0, atol=1e-12)
+        gap = adapter_distances(modules, X, factor)
+        assert gap.shape == (2, 2, 2)
+        np.testing.assert_allclose(gap, 0.0, atol=1e-12)
 
 
 def test_the_spread_is_zero_for_the_same_and_one_for_unrelated_subspaces() -> None:

@@ -56,8 +56,8 @@ def _points(folder: Path) -> list[tuple[int, Any]]:
 
 
 def _events(folder: Path, tag: str) -> list[tuple[int, float]]:
-    found = EventAccumulator(str(folder)).Reload()
-    return [(event.step, event.value) for event in found.Scalars(tag)]
+    events = EventAccumulator(str(folder)).Reload()
+    return [(event.step, event.value) for event in events.Scalars(tag)]
 
 
 def test_a_line_has_what_was_measured(tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_a_run_that_is_made_anew_replaces_what_is_there(tmp_path: Path) -> None:
         (t, {"x": x, "first": x[0], "log": x[0]})
         for t, x in zip(TIMES[1:3], other["x"][1:].tolist(), strict=True)
     ]
-    found = _events(tmp_path / "events" / short_name("a run"), "first")
-    assert found == list(zip(TIMES[:3], other["first"].tolist(), strict=True))
+    scalars = _events(tmp_path / "events" / short_name("a run"), "first")
+    assert scalars == list(zip(TIMES[:3], other["first"].tolist(), strict=True))
 
 
 def test_event_files_can_be_made_later_and_again(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_event_files_can_be_made_later_and_again(tmp_path: Path) -> None:
     for _ in range(2):
         TensorBoard(tmp_path / "written", tmp_path / "events").close()
         for name, one in series.items():
-            found = _events(tmp_path / "events" / name, "x/0")
-            assert found == list(zip(TIMES, one["x"][:, 0].tolist(), strict=True))
+            scalars = _events(tmp_path / "events" / name, "x/0")
+            assert scalars == list(zip(TIMES, one["x"][:, 0].tolist(), strict=True))
     assert foreign.exists()
     assert len(list((tmp_path / "events" / "one").iterdir())) == 2
 

@@ -154,15 +154,15 @@ def test_shared_coordinates_stay_equal_where_a_user_misses_a_step() -> None:
 
 def test_clipping_is_for_each_row_and_leaves_short_ones() -> None:
     G = torch.stack([_pull(i, _start()[i], 0) for i in range(N)])
-    found = clipped(G, CLIP)
-    lengths = found.flatten(1).norm(dim=1)
+    scaled = clipped(G, CLIP)
+    lengths = scaled.flatten(1).norm(dim=1)
     assert G[0].norm() < CLIP < G[1].norm() < G[2].norm()
-    assert torch.equal(found[0], G[0])
+    assert torch.equal(scaled[0], G[0])
     torch.testing.assert_close(
         lengths[1:], torch.full((2,), CLIP, dtype=G.dtype), rtol=1e-6, atol=0
     )
     together = G * (CLIP / G.norm()).clamp(max=1.0)  # what one norm for all would do
-    assert (together - found).abs().max() > 0.1
+    assert (together - scaled).abs().max() > 0.1
     assert clipped(G, None) is G
 
 

@@ -172,13 +172,13 @@ def test_the_scale_of_a_sketch_goes_into_the_products() -> None:
     oracle, scales = Devices(_task()), [4.0, 1.0, 2.0]
     rows = [_rows(oracle.task, k) for k in (1, 4, 2)]
     scaled = [X * s**0.5 for X, s in zip(rows, scales, strict=True)]
-    found = oracle.grads([0, 1, 2], rows, scales, 1, 0)
+    gradients = oracle.grads([0, 1, 2], rows, scales, 1, 0)
     there = oracle.grads([0, 1, 2], scaled, [1.0] * 3, 1, 0)
-    for gradient, other, s in zip(found, there, scales, strict=True):
+    for gradient, other, s in zip(gradients, there, scales, strict=True):
         assert isinstance(gradient, Tensor)
         torch.testing.assert_close(gradient, s**0.5 * other)
         assert gradient.abs().max() > 1e-3
-    torch.testing.assert_close(oracle.grad(0, rows[0], 4.0, 1, 0), found[0])
+    torch.testing.assert_close(oracle.grad(0, rows[0], 4.0, 1, 0), gradients[0])
 
 
 def test_a_device_that_drops_out_of_those_together_is_named(
@@ -187,9 +187,9 @@ def test_a_device_that_drops_out_of_those_together_is_named(
     original = Devices.grads
 
     def lossy(self: Devices, devices: Any, *arguments: Any) -> list[Any]:
-        found = original(self, devices, *arguments)
+        gradient = original(self, devices, *arguments)
         gone = DeviceLost("no power")
-        return [gone if i == 1 else g for i, g in zip(devices, found, strict=True)]
+        return [gone if i == 1 else g for i, g in zip(devices, gradient, strict=True)]
 
     oracle = Devices(_task())
     start = _rows(oracle.task, 4)

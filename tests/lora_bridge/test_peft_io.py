@@ -161,14 +161,14 @@ def test_what_was_merged_is_saved_with_the_rows(tmp_path: Path) -> None:
 
 def test_rows_of_different_ranks_load_into_one_bank(tmp_path: Path) -> None:
     bank, batch = _bank("llama"), small_batch(1, 3)
-    found = []
+    ranks = []
     for k in (1, 3):
         save_adapter(tmp_path / f"{k}", bank, _rows(bank, k))
-        found.append(load_adapter(tmp_path / f"{k}", bank, rank=3))
+        ranks.append(load_adapter(tmp_path / f"{k}", bank, rank=3))
         expected = bank.output(_rows(bank, k)[None], batch).logits
-        torch.testing.assert_close(bank.output(found[-1][None], batch).logits, expected)
-    assert torch.stack(found).shape == (2, 3, bank.width)
-    assert (found[0][1:] == 0).all()
+        torch.testing.assert_close(bank.output(ranks[-1][None], batch).logits, expected)
+    assert torch.stack(ranks).shape == (2, 3, bank.width)
+    assert (ranks[0][1:] == 0).all()
     with pytest.raises(InputError, match="must have at most rank 2; found 3"):
         load_adapter(tmp_path / "3", bank, rank=2)
 

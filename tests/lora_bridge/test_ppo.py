@@ -59,10 +59,10 @@ def test_scores_are_paid_at_the_last_token() -> None:
 
 def test_whitened_advantages() -> None:
     raw = 3.0 + 2.0 * draws(2, 3, 5, 2)
-    found = whiten(raw, COUNTED)
-    assert (found[~COUNTED] == 0.0).all()
+    whitened = whiten(raw, COUNTED)
+    assert (whitened[~COUNTED] == 0.0).all()
     for c, j in itertools.product(range(2), range(2)):
-        own, before = found[c, ..., j][COUNTED[c]], raw[c, ..., j][COUNTED[c]]
+        own, before = whitened[c, ..., j][COUNTED[c]], raw[c, ..., j][COUNTED[c]]
         assert float(own.mean()) == pytest.approx(0.0, abs=1e-12)
         assert float(own.var(correction=0)) == pytest.approx(1.0, abs=1e-7)
         assert float(torch.corrcoef(torch.stack([own, before]))[0, 1]) == pytest.approx(1.0)
@@ -171,7 +171,7 @@ def test_the_controller_follows_its_formula() -> None:
 def test_weights_of_tokens(average: str) -> None:
     weights = token_weights(COUNTED, average)
     values = draws(2, 3, 5).float()
-    found = (weights * values).sum(-1).mean(1)
+    value = (weights * values).sum(-1).mean(1)
     for c in range(2):
         parts = [values[c, i][COUNTED[c, i]] for i in range(3)]
         expected = {
@@ -179,7 +179,7 @@ def test_weights_of_tokens(average: str) -> None:
             "sequence": torch.stack([p.mean() for p in parts]).mean(),
             "sum": torch.stack([p.sum() for p in parts]).mean(),
         }[average]
-        torch.testing.assert_close(found[c], expected)
+        torch.testing.assert_close(value[c], expected)
 
 
 def _batch(log_prob: Tensor, advantages: Tensor) -> dict[str, Tensor]:
@@ -200,7 +200,7 @@ def test_the_surrogate_by_its_definition() -> None:
     old = log_pi + 0.5 * draws(3, 5, seed=1)
     advantages = draws(3, 5, 2, seed=2) * COUNTED[0][..., None]
     output: Any = SimpleNamespace(logits=logits)
-    found = surrogate(0.2, temperature)(output, _batch(old, advantages))
+    value = surrogate(0.2, temperature)(output, _batch(old, advantages))
     clipped = 0
     for i, j in itertools.product(range(3), range(2)):
         total = 0.0
@@ -209,7 +209,7 @@ def test_the_surrogate_by_its_definition() -> None:
             inside = min(max(rho, 0.8), 1.2)
             clipped += inside != rho
             total -= min(A * rho, A * inside) / 3  # tokens of a response on average
-        assert float(found[i, j]) == pytest.approx(total, abs=1e-12)
+        assert float(value[i, j]) == pytest.approx(total, abs=1e-12)
     assert clipped > 5
 
 
@@ -219,9 +219,9 @@ def test_the_first_gradient_is_the_policy_gradient() -> None:
     advantages = draws(3, 5, 1, seed=2) * COUNTED[0][..., None]
     batch = _batch(log_pi.detach(), advantages)
     value = surrogate(0.2)(SimpleNamespace(logits=logits), batch).sum()
-    found = torch.autograd.grad(value, logits, retain_graph=True)[0]
+    gradient = torch.autograd.grad(value, logits, retain_graph=True)[0]
     plain = -(batch["token_weights"] * advantages[..., 0] * log_pi).sum()
-    torch.testing.assert_close(found, torch.autograd.grad(plain, logits)[0])
+    torch.testing.assert_close(gradient, torch.autograd.grad(plain, logits)[0])
 
 
 @pytest.mark.parametrize(

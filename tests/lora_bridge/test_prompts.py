@@ -31,19 +31,19 @@ def test_dialogues_are_cut_before_the_last_answer(tmp_path: Path) -> None:
         {"prompt": f"{ASKED} ", "chosen": "So.", "rejected": "No."},
         {"prompt": ASKED},
     ]
-    found = read_prompts(_file(tmp_path, *records))
-    assert [p.prompt for p in found] == [ASKED, longer, f"{ASKED} ", ASKED]
-    assert [(p.domain, p.user) for p in found[:2]] == [("hh", ""), ("why", "3")]
-    assert {p.target for p in found} == {""}
+    entries = read_prompts(_file(tmp_path, *records))
+    assert [p.prompt for p in entries] == [ASKED, longer, f"{ASKED} ", ASKED]
+    assert [(p.domain, p.user) for p in entries[:2]] == [("hh", ""), ("why", "3")]
+    assert {p.target for p in entries} == {""}
 
 
 def test_questions_ask_for_their_answer(tmp_path: Path) -> None:
     question = {"instruction": "Is it so? Answer format: true/false", "answer": "true"}
     path = tmp_path / "boolq_train.json"
     path.write_text(json.dumps([{**question, "input": ""}]))
-    [found] = read_prompts(path)
-    assert found.prompt == "Is it so? Answer format: true/false\nAnswer: "
-    assert (found.domain, found.target) == ("boolq", "")
+    [entries] = read_prompts(path)
+    assert entries.prompt == "Is it so? Answer format: true/false\nAnswer: "
+    assert (entries.domain, entries.target) == ("boolq", "")
     assert read_prompts(path, domain="own")[0].domain == "own"
 
 
@@ -96,15 +96,15 @@ def test_built_in_prompts_are_words_of_the_docstrings_in_domains(
 ) -> None:
     words = docstrings()
     monkeypatch.setattr(prompts, "docstrings", lambda: words)
-    found = built_in_prompts(60, words=3, domains=4)
+    entries = built_in_prompts(60, words=3, domains=4)
     text = " ".join(words.split())
-    assert all(p.prompt in text and p.prompt.count(" ") == 2 for p in found)
-    assert len({p.prompt for p in found}) > 50
-    assert found == built_in_prompts(60, words=3, domains=4)
-    assert found != built_in_prompts(60, words=3, domains=4, seed=1)
-    groups = by_key(found, lambda p: p.domain)
+    assert all(p.prompt in text and p.prompt.count(" ") == 2 for p in entries)
+    assert len({p.prompt for p in entries}) > 50
+    assert entries == built_in_prompts(60, words=3, domains=4)
+    assert entries != built_in_prompts(60, words=3, domains=4, seed=1)
+    groups = by_key(entries, lambda p: p.domain)
     assert list(groups) == [f"part {i}" for i in range(4)]
-    shares = dirichlet(found, 8, lambda p: p.domain, 0.3)
+    shares = dirichlet(entries, 8, lambda p: p.domain, 0.3)
     assert sum(map(len, shares)) == 60
     with pytest.raises(InputError, match="`count` must be a whole number of at least 1"):
         built_in_prompts(10**9)
@@ -116,8 +116,8 @@ def test_a_built_in_model_may_learn_from_all_prompts_and_no_answer(tmp_path: Pat
         for i in range(120)
     ]
     file = _file(tmp_path, *records, *records)
-    found = prompt_texts(file)
-    assert found == [record["prompt"] for record in records]
-    assert prompt_texts(tmp_path) == found  # a folder
+    texts = prompt_texts(file)
+    assert texts == [record["prompt"] for record in records]
+    assert prompt_texts(tmp_path) == texts  # a folder
     assert prompt_texts(_file(tmp_path, *records[:20])) is None  # too few to learn from
     assert prompt_texts(None) is None

@@ -71,15 +71,15 @@ def test_ratios_are_bounded_and_have_mean_one() -> None:
 
 def _all_batches(b: int) -> tuple[Tensor, Tensor, Tensor]:
     """All minibatches of b texts of three domains: domains, log rho^i of texts, probabilities."""
-    found = torch.tensor(list(itertools.product(range(3), repeat=b)))
-    log = ratios_of_shares(SHARES).log().mT[found]  # (batches, b, 2)
-    return found, log, SHARES[:, found].prod(-1)
+    batches = torch.tensor(list(itertools.product(range(3), repeat=b)))
+    log = ratios_of_shares(SHARES).log().mT[batches]  # (batches, b, 2)
+    return batches, log, SHARES[:, batches].prod(-1)
 
 
 def test_ratios_of_minibatches_keep_the_correction_unbiased() -> None:
     """(1/n) sum_j E_j[rho^i f] = E_i[f], summed over all minibatches that there are."""
-    found, log, chance = _all_batches(b=3)
-    value = torch.tensor([1.0, -2.0, 5.0]).double()[found].mean(-1)  # any function of texts
+    batches, log, chance = _all_batches(b=3)
+    value = torch.tensor([1.0, -2.0, 5.0]).double()[batches].mean(-1)  # any function of texts
     rho = torch.stack([batch_ratio(torch.stack([one, one]))[:, 0] for one in log], 1)
     corrected = (chance.mean(0) * rho * value).sum(1)
     torch.testing.assert_close(corrected, (chance * value).sum(1))
@@ -136,16 +136,16 @@ def test_two_agents_are_enough_and_one_is_not() -> None:
 def test_features_do_not_see_the_padding(kind: str) -> None:
     model: Any = small_model(kind).eval()
     batch = {name: value[0] for name, value in small_batch(1, 5).items()}
-    found = pooled_features(model, batch)
-    assert found.shape == (5, 32)
+    features = pooled_features(model, batch)
+    assert features.shape == (5, 32)
     noise = batch["input_ids"].where(batch["attention_mask"] > 0, 7)
-    torch.testing.assert_close(pooled_features(model, {**batch, "input_ids": noise}), found)
+    torch.testing.assert_close(pooled_features(model, {**batch, "input_ids": noise}), features)
     one = {
         name: value[:1, : int(batch["attention_mask"][0].sum())]
         for name, value in batch.items()
         if name != "label"
     }
-    torch.testing.assert_close(pooled_features(model, one), found[:1], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(pooled_features(model, one), features[:1], atol=1e-5, rtol=1e-5)
 
 
 def test_features_of_pairs_are_differences() -> None:

@@ -51,12 +51,12 @@ ORDER = Declared("order", _order, -5, 5)
 
 
 def test_rewards_are_scaled_by_the_range_that_they_declare() -> None:
-    found = scores([LENGTH, ORDER], PROMPTS, RESPONSES)
-    assert found.shape == (3, 2, 2)
-    assert found.dtype == torch.float64
-    torch.testing.assert_close(found[..., 0], LENGTHS / 8)
+    rewards = scores([LENGTH, ORDER], PROMPTS, RESPONSES)
+    assert rewards.shape == (3, 2, 2)
+    assert rewards.dtype == torch.float64
+    torch.testing.assert_close(rewards[..., 0], LENGTHS / 8)
     order = torch.arange(6, dtype=torch.float64).reshape(3, 2)
-    torch.testing.assert_close(found[..., 1], (order + 5) / 10)
+    torch.testing.assert_close(rewards[..., 1], (order + 5) / 10)
 
 
 def test_other_scales() -> None:
@@ -83,11 +83,11 @@ def test_clients_with_rewards_of_their_own_and_one_call_for_each() -> None:
 
     half = Declared("half", count, 0, 1)
     rows = [[LENGTH, half], [half, half], [LENGTH, ORDER]]
-    found = scores(rows, PROMPTS, RESPONSES)
-    torch.testing.assert_close(found[[0, 2], :, 0], LENGTHS[[0, 2]] / 8)
-    assert found[1, :, 0].tolist() == [0.5, 0.5]
-    assert found[:2, :, 1].tolist() == [[0.5, 0.5]] * 2
-    torch.testing.assert_close(found[2, :, 1], torch.tensor([0.9, 1.0], dtype=torch.float64))
+    rewards = scores(rows, PROMPTS, RESPONSES)
+    torch.testing.assert_close(rewards[[0, 2], :, 0], LENGTHS[[0, 2]] / 8)
+    assert rewards[1, :, 0].tolist() == [0.5, 0.5]
+    assert rewards[:2, :, 1].tolist() == [[0.5, 0.5]] * 2
+    torch.testing.assert_close(rewards[2, :, 1], torch.tensor([0.9, 1.0], dtype=torch.float64))
     assert calls == [["", "4444"], ["1", "22", "", "4444"]]
 
 
@@ -199,8 +199,8 @@ def test_bounds_that_leave_no_scale() -> None:
 @pytest.mark.parametrize("kind", [list, np.array, torch.tensor, torch.HalfTensor])
 def test_bounds_may_be_lists(kind: Any) -> None:
     raw = torch.tensor([[[1.0, 4.0], [3.0, 6.0]]])
-    found = scaled(raw, [], "seen", kind([[1.0, 0.0], [3.0, 8.0]]))
-    assert found.tolist() == [[[0.0, 0.5], [1.0, 0.75]]]
+    rewards = scaled(raw, [], "seen", kind([[1.0, 0.0], [3.0, 8.0]]))
+    assert rewards.tolist() == [[[0.0, 0.5], [1.0, 0.75]]]
     assert seen_bounds(raw, kind([[2.0, -1.0], [2.0, 2.0]])).tolist() == [[1.0, -1.0], [3.0, 6.0]]
 
 
@@ -263,15 +263,15 @@ def _saved(kind: str, folder: Path, outputs: int = 1) -> Path:
 def test_a_reward_model_reads_the_prompt_and_the_response(kind: str, tmp_path: Path) -> None:
     model = RewardModel(_saved(kind, tmp_path / "helpful"), batch=2)
     assert model.name == "helpful"
-    found = raw_scores([model], PROMPTS, RESPONSES)[..., 0]
+    rewards = raw_scores([model], PROMPTS, RESPONSES)[..., 0]
     tokenizer = byte_tokenizer()
     for i, j in np.ndindex(3, 2):  # without padding
         ids = torch.tensor([tokenizer(PROMPTS[i][j] + RESPONSES[i][j])["input_ids"]])
         types = torch.tensor([[0] + [1] * (ids.shape[1] - 1)])  # one byte is the prompt
         more = {"token_type_ids": types} if kind == "bert" else {}
         expected = model.loaded.model(input_ids=ids, **more).logits[0, 0]
-        assert float(found[i, j]) == pytest.approx(expected.item(), abs=1e-5)
-    assert found.unique().numel() == 6
+        assert float(rewards[i, j]) == pytest.approx(expected.item(), abs=1e-5)
+    assert rewards.unique().numel() == 6
     assert not raw_scores([model], [["e"]], [["55555"]]).equal(
         raw_scores([model], [["f"]], [["5"]])
     )

@@ -68,10 +68,10 @@ def test_what_is_sampled_is_what_is_scored(kind: str, temperature: float) -> Non
     for at in np.ndindex(3, 4):
         own = bank.with_options(scaling=float(scale[at[0]]))
         expected = _alone(own, X[at[0]], batch, at, temperature)
-        found = batch["log_prob"][at][counted[at]]
-        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+        log_probs = batch["log_prob"][at][counted[at]]
+        torch.testing.assert_close(log_probs, expected, atol=1e-5, rtol=0)
         with pytest.raises(AssertionError):  # one token on
-            torch.testing.assert_close(found.roll(1), expected, atol=1e-5, rtol=0)
+            torch.testing.assert_close(log_probs.roll(1), expected, atol=1e-5, rtol=0)
 
 
 def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -100,12 +100,12 @@ def _wide(top: int | None, monkeypatch: pytest.MonkeyPatch) -> Any:
     common = first.mode(-1).values[:, None]
     after = torch.cat([ids[:, :1], common[:, None]], -1)
     second = [own[before == most] for own, before, most in zip(second, first, common, strict=True)]
-    found = []
+    batches = []
     for tokens, prefix in ((first, ids[:, :1]), (second, after)):
         policies = (bank.output(X, {"input_ids": prefix}).logits[:, -1].double() / 1.3).softmax(-1)
         counts = [np.bincount(own, minlength=200) for own in tokens]
-        found.append([[_p_value(n, policy.numpy()) for policy in policies] for n in counts])
-    return np.array(found)
+        batches.append([[_p_value(n, policy.numpy()) for policy in policies] for n in counts])
+    return np.array(batches)
 
 
 def _p_value(counts: Any, policy: Any) -> float:
@@ -166,27 +166,27 @@ def test_noise_is_the_published_generator_and_follows_gumbel() -> None:
 
 def _chosen(choose: Any, dtype: torch.dtype) -> list[tuple[list[int], list[int]]]:
     """Tokens by ``choose`` and by the definition, of policies from flat to nearly certain."""
-    generator, found = torch.Generator().manual_seed(0), []
+    generator, pairs = torch.Generator().manual_seed(0), []
     for seed, (spread, temperature) in enumerate([(0, 1.0), (1, 0.7), (5, 1.0), (30, 1.6)]):
         logits = spread * torch.randn(60, 90, generator=generator, dtype=dtype)
         logits[:, ::7] = -torch.inf
         keys = _noise.token_keys([0], 60, 1, seed, 0).flatten()
         wanted = (logits.double() / temperature + _noise.gumbel(keys, 90)).argmax(-1)
-        found.append((choose(logits, keys, temperature).tolist(), wanted.tolist()))
-    return found
+        pairs.append((choose(logits, keys, temperature).tolist(), wanted.tolist()))
+    return pairs
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_compiled_code_chooses_the_token_with_the_largest_sum(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert all(found == wanted for found, wanted in _chosen(_noise.choose, dtype))
+    assert all(token == wanted for token, wanted in _chosen(_noise.choose, dtype))
     if dtype == torch.bfloat16:  # the definition itself
         return
     monkeypatch.setattr(_noise, "_choose", _noise._choose.py_func)
-    assert all(found == wanted for found, wanted in _chosen(_noise.choose, dtype))
+    assert all(token == wanted for token, wanted in _chosen(_noise.choose, dtype))
     monkeypatch.setattr(_noise, "_LOG_2", 0.5)  # what it takes for a bound is none
-    assert any(found != wanted for found, wanted in _chosen(_noise.choose, dtype))
+    assert any(token != wanted for token, wanted in _chosen(_noise.choose, dtype))
 
 
 def test_close_policies_choose_the_same_tokens() -> None:
@@ -234,8 +234,8 @@ def test_grouping_changes_no_token(kind: str, options: dict[str, Any]) -> None:
     apart = bank.with_options(**options)
     if "memory" in options:
         assert 1 < _decoding.clients_at_a_time(apart, prompts["input_ids"], 8) < 5
-    found = sample(apart, X, prompts, length=8, seed=2, round_=1, scale=scale)
-    _assert_same_rollout(found, together)
+    batch = sample(apart, X, prompts, length=8, seed=2, round_=1, scale=scale)
+    _assert_same_rollout(batch, together)
     turned = sample(apart, X, prompts, length=8, seed=2, round_=1, scale=scale * (1 + 1e-6))
     with pytest.raises(AssertionError):
         _assert_same_rollout(turned, together)
@@ -261,8 +261,8 @@ def test_a_client_alone_samples_what_it_samples_among_others() -> None:
     alone = sample(bank, X[2:3], own, length=7, seed=2, round_=1, clients=[2])
     assert torch.equal(alone["input_ids"], together["input_ids"][2:3])
     fewer = {name: value[:, :2] for name, value in prompts.items()}
-    found = sample(bank, X, fewer, length=7, seed=2, round_=1)
-    assert torch.equal(found["input_ids"], together["input_ids"][:, :2])
+    batch = sample(bank, X, fewer, length=7, seed=2, round_=1)
+    assert torch.equal(batch["input_ids"], together["input_ids"][:, :2])
     shorter = sample(bank, X, prompts, length=4, seed=2, round_=1)
     assert torch.equal(shorter["input_ids"], together["input_ids"][..., :-3])
     mistaken = sample(bank, X[2:3], own, length=7, seed=2, round_=1, clients=[3])
@@ -318,14 +318,14 @@ def test_states_where_no_token_is_predicted_are_zero() -> None:
 
     bank.model.transformer.ln_f.register_forward_hook(broken)
     for together in (None, 2):
-        found = sample(
+        batch = sample(
             bank, _rows(bank, 2), _prompts(2, 3), length=4, seed=0, round_=0, together=together
         )
-        counted = found["target_places"] >= 0
+        counted = batch["target_places"] >= 0
         assert 0 < int(counted.sum()) < counted.numel()
-        assert found["hidden"][~counted].eq(0).all()
-        assert found["hidden"][counted].isfinite().all()
-        assert found["hidden"][counted].any()
+        assert batch["hidden"][~counted].eq(0).all()
+        assert batch["hidden"][counted].isfinite().all()
+        assert batch["hidden"][counted].any()
 
 
 def test_nothing_is_decoded_after_all_have_ended() -> None:
@@ -388,8 +388,8 @@ def test_prompts_come_padded_on_the_left_and_responses_go_as_texts() -> None:
         ids[i, j, 5 : 5 + len(tokens)] = torch.tensor(tokens)
         ids[i, j, 5 + len(tokens) :] = tokenizer("!")["input_ids"][0]  # is no part of it
         places[i, j, : len(tokens)] = torch.arange(4, 4 + len(tokens))
-    found = responses(tokenizer, {"input_ids": ids, "target_places": places})
-    assert found == [["no", "naïv"], ["", "yes ,"]]
+    decoded = responses(tokenizer, {"input_ids": ids, "target_places": places})
+    assert decoded == [["no", "naïv"], ["", "yes ,"]]
 
 
 @pytest.mark.parametrize(
@@ -479,8 +479,8 @@ def test_masks_may_be_of_any_type(dtype: torch.dtype) -> None:
     X, settings = _rows(bank, 2), {"length": 3, "seed": 0, "round_": 0}
     wanted = sample(bank, X, prompts, **settings)
     mask = prompts["attention_mask"].to(dtype)
-    found = sample(bank, X, {**prompts, "attention_mask": mask}, **settings)
-    assert all((found[name] == value).all() for name, value in wanted.items())
+    batch = sample(bank, X, {**prompts, "attention_mask": mask}, **settings)
+    assert all((batch[name] == value).all() for name, value in wanted.items())
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), "1"])

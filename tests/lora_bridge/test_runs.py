@@ -344,5 +344,5 @@ def test_a_folder_may_be_a_text(tmp_path: Path) -> None:
 
 def test_measurements_may_have_gradients() -> None:
     start = torch.ones(2, requires_grad=True)
-    found = repeated("x", lambda x, t: x / 2, start, [0, 1], lambda x: {"x": x[0]})
-    assert found["x"].tolist() == [1.0, 0.5]
+    records = repeated("x", lambda x, t: x / 2, start, [0, 1], lambda x: {"x": x[0]})
+    assert records["x"].tolist() == [1.0, 0.5]

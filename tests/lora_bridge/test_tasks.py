@@ -198,14 +198,14 @@ def test_wherever_the_padding_is_no_token_is_lost(width: int) -> None:
     for i, length in enumerate(plain["attention_mask"].sum(-1).tolist()):
         for name, value in plain.items():
             left[name][i, width - length :] = value[i, :length]
-    found = [Task(bank, [part], losses.answer_loss, batch=3) for part in (plain, left)]
+    tasks = [Task(bank, [part], losses.answer_loss, batch=3) for part in (plain, left)]
     X = _rows(bank, 1).float()
     values, slopes = zip(
-        *(bank.gradients(X, task.draw([0], 0, 0), task.loss) for task in found), strict=True
+        *(bank.gradients(X, task.draw([0], 0, 0), task.loss) for task in tasks), strict=True
     )
     torch.testing.assert_close(values[1], values[0])
     torch.testing.assert_close(slopes[1], slopes[0], rtol=1e-4, atol=1e-5)  # single precision
-    assert found[1].evaluate(0, X[0]) == pytest.approx(found[0].evaluate(0, X[0]))
+    assert tasks[1].evaluate(0, X[0]) == pytest.approx(tasks[0].evaluate(0, X[0]))
 
 
 def test_bad_tasks() -> None:

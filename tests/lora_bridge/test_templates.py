@@ -139,8 +139,8 @@ def test_a_file_of_a_template(tmp_path: Path) -> None:
     file = tmp_path / "asked.jinja"
     file.write_text("Q: {{ prompt }} A:\n", encoding="utf-8")
     assert template_of(file) == template_of(str(file)) == "Q: {{ prompt }} A:\n"
-    found = _parts(with_prompt(joined(), file), "why?", " true")
-    assert found == [("Q: why? A:", " true</s>")]
+    parts = _parts(with_prompt(joined(), file), "why?", " true")
+    assert parts == [("Q: why? A:", " true</s>")]
 
 
 def test_a_long_prompt_loses_its_beginning_and_never_what_the_template_puts() -> None:

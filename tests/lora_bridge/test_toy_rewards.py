@@ -28,9 +28,9 @@ def _gap(values: Any, points: Any) -> float:
     more = np.hstack([-points.T, np.ones((M, 1))])  # t - mixture <= -values
     total = np.append(np.ones(n), 0.0)[None]
     bounds = [(0, None)] * n + [(None, None)]
-    found = linprog(cost, more, -np.asarray(values), total, [1.0], bounds)
-    assert found.status == 0
-    return float(-found.fun)
+    optimum = linprog(cost, more, -np.asarray(values), total, [1.0], bounds)
+    assert optimum.status == 0
+    return float(-optimum.fun)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4])

@@ -34,22 +34,22 @@ def oracle(clients: Clients | None = None, **changes: Any) -> ActorCritic:
 
 def three_calls(source: ActorCritic, theta: Any) -> tuple[Any, Any]:
     """Gradients of three rounds, the parameters moving on the way."""
-    memory, found = source.init(), []
+    memory, jacobians = source.init(), []
     for k in range(3):
         gradients, memory = source.jac((1 + 0.1 * k) * theta, memory)
-        found.append(gradients)
-    return np.array(found), memory
+        jacobians.append(gradients)
+    return np.array(jacobians), memory
 
 
 def test_exact_gradients() -> None:
     clients = Clients(heterogeneous(MOMDP, 0, clients=2, env=0.5, obj=0.5))
     source, theta = ExactGradients(clients), parameters(4, 2, 6)
-    found, memory = source.jac(theta, source.init())
+    jacobian, memory = source.jac(theta, source.init())
     assert memory is None
     for c, momdp in enumerate(clients.momdps):
-        np.testing.assert_allclose(found[:, c], momdp.jac(theta[:, c], first=1), atol=1e-15)
-        assert np.abs(found[:, c] - momdp.jac(theta[:, c])).max() > 1e-3
-        assert np.abs(found[:, 1 - c] - momdp.jac(theta[:, c], first=1)).max() > 1e-3
+        np.testing.assert_allclose(jacobian[:, c], momdp.jac(theta[:, c], first=1), atol=1e-15)
+        assert np.abs(jacobian[:, c] - momdp.jac(theta[:, c])).max() > 1e-3
+        assert np.abs(jacobian[:, 1 - c] - momdp.jac(theta[:, c], first=1)).max() > 1e-3
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -59,15 +59,15 @@ def test_without_sampling_it_is_delta_at_the_fixed_point(sampling: str, same: bo
     source = oracle(Clients(MOMDP, 2) if same else Clients(momdps), B=None, N=None)
     source = replace(source, sampling=sampling)
     theta = parameters(6, 2, 6)
-    found, memory = source.jac(theta, source.init())
+    jacobian, memory = source.jac(theta, source.init())
     assert memory.time == 0
     for c, momdp in enumerate(momdps):
         policy = momdp.at(theta[:, c])
         laws = [policy.stationary, policy.occupancy]
         law, other = laws if sampling != "restarted" else laws[::-1]
         values = CRITIC.values(CRITIC.fixed_point(policy, law))
-        np.testing.assert_allclose(found[:, c], policy.direction(values, law), atol=1e-14)
-        assert np.abs(found[:, c] - policy.direction(values, other)).max() > 1e-4
+        np.testing.assert_allclose(jacobian[:, c], policy.direction(values, law), atol=1e-14)
+        assert np.abs(jacobian[:, c] - policy.direction(values, other)).max() > 1e-4
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
@@ -76,8 +76,8 @@ def test_replicates_may_be_split(sampling: str) -> None:
     whole, memory = three_calls(oracle(sampling=sampling), theta)
     for first in (0, 2, 4):
         part = oracle(sampling=sampling, replicates=2, first_replicate=first)
-        found, kept = three_calls(part, theta[first : first + 2])
-        np.testing.assert_array_equal(found, whole[:, first : first + 2])
+        estimates, kept = three_calls(part, theta[first : first + 2])
+        np.testing.assert_array_equal(estimates, whole[:, first : first + 2])
         np.testing.assert_array_equal(kept.w, memory.w[first : first + 2])
     other, _ = three_calls(oracle(sampling=sampling, seed=3), theta)
     assert (np.abs(other - whole).max(axis=(2, 3, 4)) > 0).all()
@@ -89,8 +89,8 @@ def test_pieces_of_the_critics_samples_change_nothing(monkeypatch: pytest.Monkey
     theta = parameters(6, 2, 6)
     whole, _ = three_calls(oracle(), theta)
     monkeypatch.setattr(mgda.actor_critic, "_PIECE", 1)
-    found, _ = three_calls(oracle(), theta)
-    np.testing.assert_array_equal(found, whole)
+    estimates, _ = three_calls(oracle(), theta)
+    np.testing.assert_array_equal(estimates, whole)
 
 
 def test_memory_is_carried() -> None:
@@ -112,17 +112,17 @@ def test_mean_of_independent_gradients() -> None:
     source = oracle(Clients(MOMDP, 1), N=None, B=B, sampling="stationary", replicates=replicates)
     theta = parameters(6)
     stack = np.tile(theta, (replicates, 1, 1))
-    found, _ = source.jac(stack, source.init())
+    jacobian, _ = source.jac(stack, source.init())
     policy = MOMDP.at(theta)
     w = CRITIC.fixed_point(policy)
     delta = policy.direction(CRITIC.values(w))
     v = CRITIC.values(w)
     size = np.abs(MOMDP.r + 0.7 * v - v[:, None, None]).max()  # entries of psi are in [-1, 1]
     radius = 2 * size * math.sqrt(math.log(2 * delta.size / FAILURE) / (2 * B * replicates))
-    gap = np.abs(found.mean(axis=0)[0] - delta).max()
+    gap = np.abs(jacobian.mean(axis=0)[0] - delta).max()
     assert gap <= radius
-    assert np.abs(found.mean(axis=0)[0] + delta).max() > radius
-    assert np.abs(found.mean(axis=0)[0] - delta[:, ::-1]).max() > radius
+    assert np.abs(jacobian.mean(axis=0)[0] + delta).max() > radius
+    assert np.abs(jacobian.mean(axis=0)[0] - delta[:, ::-1]).max() > radius
 
 
 @pytest.mark.parametrize(

@@ -88,13 +88,13 @@ def test_a_server_that_finds_the_weights(more: Any, make: Any) -> None:
     server = algorithm.init(_start(make))
     memories = [0] * C
     for _ in range(2):
-        found = [
+        messages = [
             Quadratics(range(c, c + 1), make).jac(server.theta[:, c : c + 1], memories[c])
             for c in range(C)
         ]
         sent = [
             algorithm.restore(algorithm.compress(g, server.t, client=c, clients=C))
-            for c, (g, _) in enumerate(found)
+            for c, (g, _) in enumerate(messages)
         ]
         joined = make(np.concatenate([np.asarray(part) for part in sent], axis=-3))
         weights = algorithm.resolve(server, joined)
@@ -102,7 +102,7 @@ def test_a_server_that_finds_the_weights(more: Any, make: Any) -> None:
         for c in range(C):
             own = weights[:, c : c + 1]
             state = State(server.theta[:, c : c + 1], own, server.t, memories[c])
-            state = algorithm.move(state, found[c][0], own, found[c][1])
+            state = algorithm.move(state, messages[c][0], own, messages[c][1])
             for _ in range(K - 1):
                 gradients, memory = Quadratics(range(c, c + 1), make).jac(state.theta, state.memory)
                 state = algorithm.move(state, gradients, own, memory)
@@ -126,8 +126,8 @@ def test_large_gradients_are_finite_also_where_their_sum_is_not() -> None:
     firm = FIRM(alpha=1e-300)
     state = firm.init(np.zeros((1, C, D)))
     large = np.full((1, C, D, M), 1e308)
-    found = firm.move(state, large, np.full((1, C, M), 1 / M))
-    assert np.allclose(found.theta, 1e8)
+    moved = firm.move(state, large, np.full((1, C, M), 1 / M))
+    assert np.allclose(moved.theta, 1e8)
     large[..., 0, 0], large[..., 1, 1] = np.inf, -np.inf
     with pytest.raises(InputError, match="`gradients` must be finite; found NaN or infinity"):
         firm.move(state, large, np.full((1, C, M), 1 / M))

@@ -48,11 +48,11 @@ def instance(seed: int, gamma: float = 0.5) -> tuple[MOMDP, Any]:
 @given(seeds)
 def test_distances_are_those_of_the_powers(seed: int) -> None:
     _, policy = instance(seed)
-    found = mixing_distances(policy, 50)
+    distances = mixing_distances(policy, 50)
     for t in (0, 1, 7, 50):
         gap = np.linalg.matrix_power(policy.kernel, t) - policy.stationary
         # up to 50 products, each of 4 terms below one
-        assert abs(found[t] - 0.5 * np.abs(gap).sum(axis=1).max()) <= 200 * 2.3e-16
+        assert abs(distances[t] - 0.5 * np.abs(gap).sum(axis=1).max()) <= 200 * 2.3e-16
 
 
 @pytest.mark.slow
@@ -62,10 +62,10 @@ def test_mixing_pairs_hold_for_all_times_and_no_smaller_kappa_does(seed: int) ->
     distances, times = mixing_distances(policy, 2000), np.arange(2001)
     second = np.sort(np.abs(np.linalg.eigvals(policy.kernel)))[-2]
     for rho in (None, 0.5 * (1 + second), second + 0.1 * (1 - second)):
-        kappa, found = mixing_at(policy, rho)
-        bound = kappa * found**times
+        kappa, mixing = mixing_at(policy, rho)
+        bound = kappa * mixing**times
         assert (distances <= bound * (1 + 1e-12) + ROUNDING).all()
-        assert found == rho or (rho is None and second - 1e-6 <= found < 1)
+        assert mixing == rho or (rho is None and second - 1e-6 <= mixing < 1)
         assert (distances > 0.99 * bound).any()  # the least kappa: a hundredth less fails
     slow = mixing_at(policy).rho
     if second > 0.05:  # below the second eigenvalue, every kappa fails in the end

@@ -113,11 +113,11 @@ def test_the_uniform_constant_needs_the_smallest_transitions() -> None:
     momdp, policy, critic = instance(3)
     everywhere = critic.lambda_A_everywhere(policy)
     thetas = 30 * np.random.default_rng(0).standard_normal((2000, 8))
-    found = critic.lambda_A(momdp.at(thetas))
-    assert found.min() >= everywhere
+    eigenvalue = critic.lambda_A(momdp.at(thetas))
+    assert eigenvalue.min() >= everywhere
     likely = momdp.P.max(axis=(0, 1))  # mutation: the largest instead of the smallest
     wrong = 0.5 * np.linalg.eigvalsh(critic.phi.T @ (likely[:, None] * critic.phi))[0]
-    assert found.min() < wrong
+    assert eigenvalue.min() < wrong
 
 
 @given(seeds, gammas)
@@ -172,15 +172,15 @@ def test_kernel_equals_the_reference() -> None:
             length = np.linalg.norm(reference, axis=-2)
             on_the_ball += int((length > radius[..., None] * (1 - 1e-12)).sum())
             assert (length <= radius[..., None] * (1 + 1e-15)).all()
-        found = critic.learn(w, clients, batch, 3, 0.3, radius)
-        assert np.abs(found - reference).max() <= 1e-12
+        critic_weights = critic.learn(w, clients, batch, 3, 0.3, radius)
+        assert np.abs(critic_weights - reference).max() <= 1e-12
         assert 0 < on_the_ball < 20 * 30  # both branches of the projection
         assert np.abs(critic.learn(w, clients, batch, 6, 0.3, radius) - reference).max() > 1e-3
         halves = w
         for half in (slice(0, 30), slice(30, 60)):
             part = Transitions(*(x[..., half] for x in batch))
             halves = critic.learn(halves, clients, part, 3, 0.3, radius)
-        np.testing.assert_array_equal(halves, found)
+        np.testing.assert_array_equal(halves, critic_weights)
 
 
 def hoeffding(samples: int, width: float, statements: int) -> float:
@@ -277,11 +277,11 @@ def test_projection_is_the_nearest_point() -> None:
     rng = np.random.default_rng(0)
     w = 3 * rng.standard_normal((50, 3, 2))
     radius = rng.uniform(0.5, 6.0, size=50)
-    found = project(w, radius)
+    projected = project(w, radius)
     inside = np.linalg.norm(w, axis=1) <= radius[:, None]
     assert 0 < inside.sum() < inside.size
     for other in rng.standard_normal((200, 50, 3, 2)):
         feasible = project(other, radius)
         distance = np.linalg.norm(w - feasible, axis=1)
-        assert (np.linalg.norm(w - found, axis=1) <= distance * (1 + 1e-12)).all()
+        assert (np.linalg.norm(w - projected, axis=1) <= distance * (1 + 1e-12)).all()
     np.testing.assert_array_equal(project(np.zeros((3, 2)), 1.0), np.zeros((3, 2)))

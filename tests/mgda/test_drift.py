@@ -30,8 +30,8 @@ def test_definitions_by_loops() -> None:
             for c in range(4):
                 for j in range(3):
                     total += g[r, c, :, j] * (weights[r, c, j] - ref[j]) / 4
-            found = disagreement(g, weights, given)[r]
-            np.testing.assert_allclose(found, total @ total, rtol=1e-12)
+            distance = disagreement(g, weights, given)[r]
+            np.testing.assert_allclose(distance, total @ total, rtol=1e-12)
         spread = sum(((w - weights[r].mean(axis=0)) ** 2).sum() for w in weights[r]) / 4
         np.testing.assert_allclose(weight_spread(weights)[r] ** 2, spread, rtol=1e-12)
         mean = draws(2, 5, 3, seed=2)
@@ -86,11 +86,13 @@ def test_swapped_pair_falls_with_beta_as_derived() -> None:
     D = ((u - v) ** 2).sum()
     last = np.inf
     for beta in (0.0, 0.1, 1.0, 10.0, 1e3, 1e6):
-        found = drift_of(g, beta)
+        distance = drift_of(g, beta)
         expected = D * (u @ u - v @ v) ** 2 / (4 * (D + beta) ** 2)
-        np.testing.assert_allclose(found, expected, rtol=1e-9)  # a difference of 1e-6 by rounding
-        assert found < last
-        last = found
+        np.testing.assert_allclose(
+            distance, expected, rtol=1e-9
+        )  # a difference of 1e-6 by rounding
+        assert distance < last
+        last = distance
 
 
 def test_falls_as_the_square_of_beta_in_the_end() -> None:

@@ -26,11 +26,11 @@ def draws(*shape: int, seed: int = 0) -> Any:
 
 def follow(algorithm: FedCMOO | FIRM, gradients: Any) -> list[State]:
     """States after each step along given gradients, from zero."""
-    state, found = algorithm.init(np.zeros(gradients.shape[1:-1])), []
+    state, reports = algorithm.init(np.zeros(gradients.shape[1:-1])), []
     for g in gradients:
         state = algorithm.step(state, g)
-        found.append(state)
-    return found
+        reports.append(state)
+    return reports
 
 
 def test_lambda_is_of_the_mean_gradients_and_kept_for_the_round() -> None:
@@ -121,11 +121,13 @@ def test_compression() -> None:
     np.testing.assert_allclose(low_rank(A, 4, rng), A, atol=1e-13)
     errors = []
     for rank in (1, 2, 3):
-        found = low_rank(A, rank, rng)
-        assert (np.linalg.matrix_rank(found, tol=1e-10) == rank).all()
+        approximation = low_rank(A, rank, rng)
+        assert (np.linalg.matrix_rank(approximation, tol=1e-10) == rank).all()
         # the residual is orthogonal to what is kept
-        np.testing.assert_allclose(np.swapaxes(found, -1, -2) @ (A - found), 0.0, atol=1e-13)
-        errors.append(np.linalg.norm(A - found, axis=(-2, -1)))
+        np.testing.assert_allclose(
+            np.swapaxes(approximation, -1, -2) @ (A - approximation), 0.0, atol=1e-13
+        )
+        errors.append(np.linalg.norm(A - approximation, axis=(-2, -1)))
         best = np.sqrt((np.linalg.svd(A)[1][:, rank:] ** 2).sum(axis=-1))
         assert (errors[-1] >= best * (1 - 1e-12)).all()
     assert (errors[0] > errors[2]).all()
@@ -181,7 +183,7 @@ def test_refused_options(options: Any, name: str) -> None:
 
 def test_exact_lambda_is_optimal() -> None:
     gradients = draws(1, 5, 6, 4)
-    found = follow(FedCMOO(alpha=0.1, beta=0.2), gradients)[0].weights[0]
+    lambdas = follow(FedCMOO(alpha=0.1, beta=0.2), gradients)[0].weights[0]
     Q = gram(gradients[0].mean(axis=0)) + 0.1 * np.eye(4)
-    assert kkt_residual(Q, found) < 1e-14
-    assert kkt_residual(Q + 0.1 * np.eye(4), found) > 1e-3
+    assert kkt_residual(Q, lambdas) < 1e-14
+    assert kkt_residual(Q + 0.1 * np.eye(4), lambdas) > 1e-3

@@ -46,14 +46,14 @@ def follow(algorithm: Federated, theta: Any, gradients: Any) -> list[Any]:
 
 def test_one_client_is_regularised_mgda() -> None:
     gradients, theta = draws(6, 1, 5, 3), draws(1, 5, seed=1)
-    found = follow(FIRM(alpha=0.3, K=2, beta=0.4, normalise=False), theta, gradients)
+    lambdas = follow(FIRM(alpha=0.3, K=2, beta=0.4, normalise=False), theta, gradients)
     point = theta[0]
     for k, g in enumerate(gradients[:, 0]):
         weights = simplex_qp(g.T @ g, beta=0.4).weights
         point = point + 0.3 * g @ weights
-        np.testing.assert_allclose(found[k + 1].weights[0], weights, atol=WEIGHTS)
-        np.testing.assert_allclose(found[k + 1].theta[0], point, atol=CLOSE)
-    assert found[-1].t == 6
+        np.testing.assert_allclose(lambdas[k + 1].weights[0], weights, atol=WEIGHTS)
+        np.testing.assert_allclose(lambdas[k + 1].theta[0], point, atol=CLOSE)
+    assert lambdas[-1].t == 6
 
 
 def test_two_objectives_in_closed_form() -> None:
@@ -62,11 +62,11 @@ def test_two_objectives_in_closed_form() -> None:
     G = gram(gradients)
     for normalise in (False, True):
         firm = FIRM(alpha=1.0, beta=0.6, normalise=normalise)
-        found = firm.step(firm.init(theta), gradients).weights
+        lambdas = firm.step(firm.init(theta), gradients).weights
         scaled = G / (np.trace(G, axis1=-2, axis2=-1)[..., None, None] / 2 if normalise else 1.0)
         (a, b), c = (scaled[..., 0, 0], scaled[..., 1, 1]), scaled[..., 0, 1]
         first = np.clip((b - c + 0.3) / (a + b - 2 * c + 0.6), 0.0, 1.0)
-        np.testing.assert_allclose(found[..., 0], first, atol=WEIGHTS)
+        np.testing.assert_allclose(lambdas[..., 0], first, atol=WEIGHTS)
         assert ((first > 0.0) & (first < 1.0)).mean() > 0.5
 
 

@@ -120,9 +120,9 @@ def test_disagreement_around_the_true_weights() -> None:
         policy = MOMDP.at(center)
         truth = policy.direction(policy.V)  # features of full rank: the fixed point is V
         reference = firm.solve(truth)
-        found = trace.values["disagreement_true"][before.t]
-        np.testing.assert_allclose(found, disagreement(g, after.weights, reference), rtol=1e-9)
-        assert (found != trace.values["disagreement"][before.t]).all()
+        recorded = trace.values["disagreement_true"][before.t]
+        np.testing.assert_allclose(recorded, disagreement(g, after.weights, reference), rtol=1e-9)
+        assert (recorded != trace.values["disagreement"][before.t]).all()
 
 
 @pytest.mark.parametrize("before", [0, 1])
@@ -224,9 +224,9 @@ class Breaking:
         return 0
 
     def jac(self, theta: Any, memory: int) -> tuple[Any, int]:
-        found = np.ones((*theta.shape, 2))
-        found[0, self.place] = np.nan if memory else 1.0
-        return found, memory + 1
+        jacobian = np.ones((*theta.shape, 2))
+        jacobian[0, self.place] = np.nan if memory else 1.0
+        return jacobian, memory + 1
 
 
 @pytest.mark.parametrize(("place", "number"), [(0, 3), (1, 8)])

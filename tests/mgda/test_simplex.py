@@ -20,8 +20,8 @@ RESIDUAL = 1e-12
 def programs(M, count):
     """Gram matrices of every family of hard gradients but the scales that squares do not hold."""
     rng = np.random.default_rng(M)
-    found = [gram(FAMILIES[name](rng, count, M)) for name in FAMILIES if name != "huge and tiny"]
-    return np.concatenate(found)
+    matrices = [gram(FAMILIES[name](rng, count, M)) for name in FAMILIES if name != "huge and tiny"]
+    return np.concatenate(matrices)
 
 
 def test_the_certificate_sees_a_wrong_answer():
@@ -224,10 +224,12 @@ def test_tensors_that_require_gradients_are_taken_by_their_values():
 def test_the_largest_programs_are_solved(M, options):
     A = np.random.default_rng(M).standard_normal((M + 1, M))
     G = gram(A)
-    found = simplex_qp(G * (LARGEST / np.abs(G).max()), **options)
+    weights = simplex_qp(G * (LARGEST / np.abs(G).max()), **options)
     beta = {"beta": np.abs(G).max()} if "beta" in options else {}
-    np.testing.assert_allclose(found.weights, simplex_qp(G, **beta).weights, rtol=1e-9, atol=1e-12)
-    assert found.optimal
+    np.testing.assert_allclose(
+        weights.weights, simplex_qp(G, **beta).weights, rtol=1e-9, atol=1e-12
+    )
+    assert weights.optimal
 
 
 def test_preferences_down_to_the_smallest_normal_number():

@@ -34,8 +34,8 @@ def on_support(F, support):
     """Weights of the minimiser on the affine hull of a support; None where it is not unique."""
     k = len(support)
     K = [[F[a][b] for b in support] + [Fraction(1)] for a in support]
-    found = eliminate([*K, [Fraction(1)] * k + [Fraction(0)]], [Fraction(0)] * k + [Fraction(1)])
-    return None if found is None else found[:k]
+    solution = eliminate([*K, [Fraction(1)] * k + [Fraction(0)]], [Fraction(0)] * k + [Fraction(1)])
+    return None if solution is None else solution[:k]
 
 
 @dataclass
@@ -77,18 +77,18 @@ def curvature(Q, active):
 
 def agrees(Q, R=0.0):
     """Solve Q + R in both arithmetics and compare; whether the solution is unique."""
-    truth, found = exact(Q + R), simplex_qp(Q + R)
+    truth, weights = exact(Q + R), simplex_qp(Q + R)
     size = max(1.0, np.abs(Q + R).max())
-    assert found.optimal
+    assert weights.optimal
     # v exceeds the optimum by at most twice the largest entry times the residual, 2 M eps
-    assert abs(found.objective - float(truth.value)) <= 1e-13 * size
+    assert abs(weights.objective - float(truth.value)) <= 1e-13 * size
     if truth.unique:
         # slopes that are wrong by rounding move weights by its quotient with the curvature
         allowed = 1e-13 * (1 + size / curvature(Q + R, truth.active))
         expected = np.array([float(w) for w in truth.weights])
-        assert np.abs(found.weights - expected).max() <= allowed
+        assert np.abs(weights.weights - expected).max() <= allowed
         # the support, too, where no weight is tiny
-        assert set(np.flatnonzero(found.weights > allowed)) == set(np.flatnonzero(expected))
+        assert set(np.flatnonzero(weights.weights > allowed)) == set(np.flatnonzero(expected))
     return truth.unique
 
 
@@ -123,10 +123,10 @@ def test_preferences_in_dyadic_numbers():
     for _ in range(40):
         A = rng.integers(-3, 4, size=(3, 4)).astype(float)
         p = 2.0 ** rng.integers(-2, 3, size=4)
-        truth, found = exact(A.T @ A + np.diag(1 / p)), min_norm(A, preference=p)
+        truth, weights = exact(A.T @ A + np.diag(1 / p)), min_norm(A, preference=p)
         expected = np.array([float(w) for w in truth.weights])
         assert truth.unique
-        assert np.abs(found.weights - expected).max() <= 1e-12  # curvature at least 1/4
+        assert np.abs(weights.weights - expected).max() <= 1e-12  # curvature at least 1/4
 
 
 def test_objectives_of_very_different_size():
@@ -134,8 +134,8 @@ def test_objectives_of_very_different_size():
     for _ in range(60):
         A = rng.integers(-3, 4, size=(4, 4)) * 2.0 ** rng.integers(-12, 13, size=4)
         Q = A.T @ A
-        found = simplex_qp(Q)
-        assert abs(found.objective - float(exact(Q).value)) <= 1e-13 * max(1.0, Q.max())
+        weights = simplex_qp(Q)
+        assert abs(weights.objective - float(exact(Q).value)) <= 1e-13 * max(1.0, Q.max())
 
 
 def test_the_certificate_is_that_of_rational_arithmetic():

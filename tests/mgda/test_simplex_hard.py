@@ -48,10 +48,10 @@ def test_certificates_of_a_million_programs():
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name != "huge and tiny"])
 def test_certificates_are_confirmed_elsewhere(name, M):
     Q = gram(FAMILIES[name](np.random.default_rng(M), 40, M))
-    found = simplex_qp(Q)
-    assert found.optimal.all()
-    assert plain_residual(Q, found.weights).max() <= PROMISED
-    np.testing.assert_allclose(found.residual, plain_residual(Q, found.weights), atol=1e-14)
+    weights = simplex_qp(Q)
+    assert weights.optimal.all()
+    assert plain_residual(Q, weights.weights).max() <= PROMISED
+    np.testing.assert_allclose(weights.residual, plain_residual(Q, weights.weights), atol=1e-14)
 
 
 @pytest.mark.parametrize("M", [2, 3, 4, 8, 16, 32])
@@ -60,9 +60,9 @@ def test_quadprog_finds_the_same(M):
     constraints, right = np.c_[np.ones(M), np.eye(M)], np.r_[1.0, np.zeros(M)]
     for name in set(FAMILIES) - {"huge and tiny"}:
         G = gram(FAMILIES[name](np.random.default_rng(M), 10, M))
-        found = simplex_qp(G, beta=0.1, normalise=True)
+        answer = simplex_qp(G, beta=0.1, normalise=True)
         mean = np.trace(G, axis1=1, axis2=2)[:, None, None] / M
-        for Q, weights in zip(G / np.where(mean > 0, mean, 1), found.weights, strict=True):
+        for Q, weights in zip(G / np.where(mean > 0, mean, 1), answer.weights, strict=True):
             theirs = quadprog.solve_qp(
                 2 * (Q + 0.05 * np.eye(M)), np.zeros(M), constraints, right, 1
             )[0]
@@ -83,10 +83,10 @@ def test_large_programs_keep_the_promise(M, d, beta):
         np.concatenate([A, A], axis=1)[:, :M] * rng.choice([-1.0, 0.0, 1.0], size=M),
     ):
         G = gradients.T @ gradients
-        found = simplex_qp(G, beta=beta, normalise=True)
-        assert found.optimal
+        weights = simplex_qp(G, beta=beta, normalise=True)
+        assert weights.optimal
         Q = G * M / np.trace(G) + beta / 2 * np.eye(M)
-        assert plain_residual(Q[None], found.weights[None]) <= PROMISED
+        assert plain_residual(Q[None], weights.weights[None]) <= PROMISED
 
 
 def test_zero_in_the_hull_of_many_low_rank_gradients():
@@ -94,8 +94,8 @@ def test_zero_in_the_hull_of_many_low_rank_gradients():
     rng = np.random.default_rng(0)
     rng.standard_normal((1000, 1000))
     A = rng.standard_normal((250, 1000))
-    found = simplex_qp(A.T @ A)
-    assert found.residual <= 1e-14
+    weights = simplex_qp(A.T @ A)
+    assert weights.residual <= 1e-14
 
 
 def test_a_wrong_answer_is_never_called_optimal(monkeypatch):
@@ -103,9 +103,9 @@ def test_a_wrong_answer_is_never_called_optimal(monkeypatch):
         weights[:] = 1 / weights.shape[1]
 
     monkeypatch.setattr("mgda.simplex.solve_batch", uniform)
-    found = simplex_qp(np.array([np.eye(3), np.diag([1.0, 2.0, 3.0])]))
-    assert found.optimal.tolist() == [True, False]
-    assert found.residual[1] > 0.1
+    answer = simplex_qp(np.array([np.eye(3), np.diag([1.0, 2.0, 3.0])]))
+    assert answer.optimal.tolist() == [True, False]
+    assert answer.residual[1] > 0.1
 
 
 def test_not_a_number_is_not_optimal():
@@ -118,9 +118,9 @@ def test_scales_beside_each_other_in_one_batch():
     A = np.random.default_rng(1).standard_normal((5, 6, 4))
     scales = np.array([1e-150, 1e-80, 1.0, 1e80, 1e150])[:, None, None]
     one = min_norm(A)
-    found = min_norm(scales * A)
-    np.testing.assert_allclose(found.weights, one.weights, rtol=1e-12)
-    np.testing.assert_allclose(found.objective / scales[:, 0, 0] ** 2, one.objective, rtol=1e-12)
+    weights = min_norm(scales * A)
+    np.testing.assert_allclose(weights.weights, one.weights, rtol=1e-12)
+    np.testing.assert_allclose(weights.objective / scales[:, 0, 0] ** 2, one.objective, rtol=1e-12)
     with_beta = min_norm(scales * A, beta=1.0).weights
     np.testing.assert_allclose(with_beta[:2], 0.25)  # the gradients vanish beside beta
     np.testing.assert_allclose(with_beta[3:], one.weights[3:], rtol=1e-12)
@@ -137,18 +137,18 @@ def test_short_gradients_beside_long_ones_share_the_weight_exactly(M):
         rng.shuffle(squares)
         # orthogonal: lambda_j is proportional to 1 / ||g_j||^2
         expected = (1 / squares) / (1 / squares).sum()
-        found = simplex_qp(np.diag(squares))
-        assert abs(found.objective * (1 / squares).sum() - 1) <= 1e-12
-        np.testing.assert_allclose(found.weights, expected, atol=1e-12)
+        weights = simplex_qp(np.diag(squares))
+        assert abs(weights.objective * (1 / squares).sum() - 1) <= 1e-12
+        np.testing.assert_allclose(weights.weights, expected, atol=1e-12)
 
 
 def test_matrices_of_extreme_scale():
     G = gram(np.random.default_rng(2).standard_normal((6, 4)))
     expected = simplex_qp(G).weights
     for scale in (2.0**-1000, 2.0**1000):
-        found = simplex_qp(scale * G)
-        assert found.residual <= PROMISED
-        np.testing.assert_allclose(found.weights, expected, rtol=1e-12)
+        weights = simplex_qp(scale * G)
+        assert weights.residual <= PROMISED
+        np.testing.assert_allclose(weights.weights, expected, rtol=1e-12)
     # subnormal entries, whose reciprocals overflow; they still have 44 bits
     assert simplex_qp(2.0**-1030 * G).residual <= PROMISED
 
@@ -157,11 +157,11 @@ def test_matrices_of_extreme_scale():
 def test_float32_gradients_of_other_namespaces_accumulate_in_float64(namespace):
     xp = pytest.importorskip(namespace)
     A = np.random.default_rng(3).standard_normal((2, 5000, 3)).astype(np.float32)
-    found = min_norm(xp.asarray(A))
+    weights = min_norm(xp.asarray(A))
     expected = min_norm(A.astype(np.float64))
     # in float32, 5000 products would round to 1e-5
-    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-13)
-    np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-13)
+    np.testing.assert_allclose(weights.weights, expected.weights, rtol=1e-13)
+    np.testing.assert_allclose(weights.objective, expected.objective, rtol=1e-13)
     np.testing.assert_allclose(gram(xp.asarray(A)), gram(A), rtol=1e-13)
 
 
@@ -195,11 +195,11 @@ def test_a_batch_allocates_its_result_and_one_piece(options):
     simplex_qp(G[:2], **options)  # compiled
     tracemalloc.start()
     try:
-        found = simplex_qp(G, **options)
+        weights = simplex_qp(G, **options)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    results = (found.weights, found.objective, found.residual, found.optimal)
+    results = (weights.weights, weights.objective, weights.residual, weights.optimal)
     # a piece is 256 KiB; the matrices are 12.8 MB
     assert peak <= sum(values.nbytes for values in results) + 2**20
 
@@ -210,11 +210,11 @@ def test_gram_matrices_may_carry_rounding(rounding):
     G = gram(rng.standard_normal((200, 3, 6)))  # rank 3
     size = np.abs(G).max(axis=(1, 2))
     noisy = G + rounding * size[:, None, None] * rng.uniform(-1, 1, size=G.shape)
-    found = simplex_qp(noisy)
+    weights = simplex_qp(noisy)
     # lambda' G lambda knows the symmetric part alone, and moves by the noise at most
-    value = np.einsum("bi,bij,bj->b", found.weights, noisy, found.weights)
-    np.testing.assert_allclose(found.objective / size, value / size, atol=1e-15)
-    assert (np.abs(found.objective - simplex_qp(G).objective) <= 4 * rounding * size).all()
+    value = np.einsum("bi,bij,bj->b", weights.weights, noisy, weights.weights)
+    np.testing.assert_allclose(weights.objective / size, value / size, atol=1e-15)
+    assert (np.abs(weights.objective - simplex_qp(G).objective) <= 4 * rounding * size).all()
 
 
 def allocating(count):

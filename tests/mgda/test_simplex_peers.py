@@ -34,18 +34,18 @@ def test_disagreement_is_seen():
 
 def test_rows_say_what_was_timed():
     pytest.importorskip("quadprog")
-    found = Measured()
-    bench._compare(found, "MGDA, M=3", bench.QUADPROG, bench.programs(1_000, 3, 6), 0.0, 0.0)
-    [row] = found.rows
+    timings = Measured()
+    bench._compare(timings, "MGDA, M=3", bench.QUADPROG, bench.programs(1_000, 3, 6), 0.0, 0.0)
+    [row] = timings.rows
     assert row.correct
     assert row.name == "MGDA, M=3, 1000 programs, per program"
     assert row.peer.startswith("quadprog ")
-    assert found.details[f"{row.name} | {row.peer}"]["our_worst_residual"] <= 1e-12
+    assert timings.details[f"{row.name} | {row.peer}"]["our_worst_residual"] <= 1e-12
 
 
 def test_a_missing_peer_is_named_and_left_out(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    found = Measured()
-    bench._compare(found, "MGDA, M=3", bench.QUADPROG, bench.programs(10, 3, 6), 0.0, 0.0)
-    assert not found.rows
+    timings = Measured()
+    bench._compare(timings, "MGDA, M=3", bench.QUADPROG, bench.programs(10, 3, 6), 0.0, 0.0)
+    assert not timings.rows
     assert "quadprog is left out" in capsys.readouterr().err

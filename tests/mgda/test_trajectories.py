@@ -196,9 +196,9 @@ def test_kernels_equal_their_definition() -> None:
                 sums[k, c, s, a] += error
                 means[k, c] += np.outer(psi[s, a], error) / 50
     assert np.abs(error_sums(clients, batch, values) - sums).max() <= 1e-12
-    found = gradients(clients, policies, batch, values)
-    assert np.abs(found - means).max() <= 1e-12
-    assert np.abs(found[:, ::-1] - means).max() > 1e-3
+    slopes = gradients(clients, policies, batch, values)
+    assert np.abs(slopes - means).max() <= 1e-12
+    assert np.abs(slopes[:, ::-1] - means).max() > 1e-3
 
 
 # -- clients

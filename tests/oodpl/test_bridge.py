@@ -66,13 +66,13 @@ def test_all_methods_from_the_domains_to_the_picture(model_folder: Path) -> None
     sft = table.where(method="SFT")["loss"]
     assert np.isfinite(first).all()
     assert not np.array_equal(first, sft)  # Algorithm 2 with a reward of zero tunes on
-    found = TestBridge.analysed(ood_domains)
-    names = {check.name for check in found.checks}
+    analysis = TestBridge.analysed(ood_domains)
+    names = {check.name for check in analysis.checks}
     assert f"A_PL, {OURS} − DPO" in names
     assert f"win rate, {OURS} − HPL" in names
-    assert any(model_folder.name in note for note in found.notes)
-    axes = ood_domains.draw(config, found).axes
-    assert len(axes) == len({s.panel for s in found.series}) == 6 + 1
+    assert any(model_folder.name in note for note in analysis.notes)
+    axes = ood_domains.draw(config, analysis).axes
+    assert len(axes) == len({s.panel for s in analysis.series}) == 6 + 1
 
 
 class Killed(BaseException):
@@ -182,8 +182,8 @@ def test_open_questions_have_no_pairs_and_that_is_one_clear_line(
 @pytest.mark.slow
 def test_beta_is_a_step_size_of_the_head_to_the_last_bit() -> None:
     config, table = TestBridge.small[ood_beta], TestBridge.table(ood_beta)
-    found = TestBridge.analysed(ood_beta)
-    check = next(c for c in found.checks if "powers of two" in c.name)
+    analysis = TestBridge.analysed(ood_beta)
+    check = next(c for c in analysis.checks if "powers of two" in c.name)
     assert check.ok is True
     assert check.measured == 0.0
     same = ood_beta.ends(table, "first", ood_beta.SAME, 4.0)
@@ -191,7 +191,7 @@ def test_beta_is_a_step_size_of_the_head_to_the_last_bit() -> None:
     weights = [ood_beta.ends(table, "w8", ood_beta.STEP, b) for b in (1.0, 4.0)]
     assert np.array_equal(*weights)
     assert (weights[0] != 1.0).all()
-    assert len(figure_of(ood_beta.EXPERIMENT, config, found).axes) == 4
+    assert len(figure_of(ood_beta.EXPERIMENT, config, analysis).axes) == 4
     with pytest.raises(InputError, match="`betas` must have 1 among them"):
         replace(config, betas=(0.5, 2.0))
 

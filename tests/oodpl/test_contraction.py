@@ -70,7 +70,7 @@ def test_the_hypergradient_at_the_optimum_is_the_derivative_of_the_loss() -> Non
 
 
 def test_variances_are_those_of_samples_at_visited_points() -> None:
-    run, found = inner_loop(4), []
+    run, variances = inner_loop(4), []
     points = [run.theta_star[0], *(t for level in run.levels[:-1] for t in level.theta[0])]
     chance = run.system.chance[0].ravel()
     for theta in points:
@@ -81,8 +81,8 @@ def test_variances_are_those_of_samples_at_visited_points() -> None:
         away = [np.linalg.norm(v - chance @ v, axis=1) for v in (gradient, mixed)]
         mean = np.tensordot(chance, hessian, axes=1)
         away.append(np.linalg.norm(hessian - mean, ord=2, axis=(1, 2)))
-        found.append([chance @ size**2 for size in away])
-    for ours, plain in zip(run.variances, np.max(found, axis=0), strict=True):
+        variances.append([chance @ size**2 for size in away])
+    for ours, plain in zip(run.variances, np.max(variances, axis=0), strict=True):
         assert ours[0] == pytest.approx(plain)
     for ours, most in zip(run.variances, run.largest_variances, strict=True):
         assert ours[0] <= most[0]
@@ -148,9 +148,9 @@ def test_two_answers_take_the_steps_of_a_policy() -> None:
     curvature = [
         -policy.hessian(theta[None])[0, 0, 0, 0] for at in run.levels for theta in at.theta[0]
     ]
-    found, _ = two_answers(
+    gradient, _ = two_answers(
         0.3 + 0.8 * run.theta_0[:, 0],
         run.alpha * low * 0.64,
         np.array([[weights[1] / low, weights[0] / low]]),
     )
-    assert found[0] == pytest.approx(run.alpha[0] * low * min(curvature))
+    assert gradient[0] == pytest.approx(run.alpha[0] * low * min(curvature))

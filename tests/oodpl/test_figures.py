@@ -83,8 +83,8 @@ computed, analysed = TestFigures.table, TestFigures.analysed
 
 def check(module: ModuleType, table: rc.Table, start: str) -> rc.Check:
     """The one check of a figure whose name begins like this."""
-    (found,) = (c for c in analysed(module, table).checks if c.name.startswith(start))
-    return found
+    (named,) = (c for c in analysed(module, table).checks if c.name.startswith(start))
+    return named
 
 
 def with_values(table: rc.Table, **values: Any) -> rc.Table:
@@ -214,8 +214,8 @@ def test_the_oracle_is_the_best_at_its_own_objective() -> None:
         apart = policy_kl(test, np.exp(test.policy.log_prob(theta)), np.exp(start))
         return expected_reward(test, theta).mean - config.beta * apart
 
-    found = {name: objective(theta) for name, theta in config.policies(train, test, 0).items()}
-    assert max(found, key=found.__getitem__) == "oracle"
+    objectives = {name: objective(theta) for name, theta in config.policies(train, test, 0).items()}
+    assert max(objectives, key=objectives.__getitem__) == "oracle"
 
 
 def test_the_fitted_beta_is_a_minimum() -> None:

@@ -91,8 +91,8 @@ def test_the_optimum_moves_as_38_says() -> None:
     run = runs()
     psi, log_h = run.system.policy.psi[..., :2], run.system.policy.log_h
     system = replace(run.system, policy=Policy(psi=psi, log_h=log_h))
-    found = at.implicit(system, run.phi, system.optimum(run.phi))
-    np.testing.assert_allclose(found, slope(system.optimum, run.phi), rtol=1e-6, atol=1e-8)
+    derivative = at.implicit(system, run.phi, system.optimum(run.phi))
+    np.testing.assert_allclose(derivative, slope(system.optimum, run.phi), rtol=1e-6, atol=1e-8)
     alone, moved = hypergradients.eq_38(system, run.phi)
     np.testing.assert_allclose(alone, moved, rtol=1e-9)
     assert (np.abs(alone).max(axis=(1, 2)) > 1e-3).all()
@@ -196,7 +196,7 @@ def test_the_float64_code_agrees() -> None:
         x, y = divmod(first, Y)
         pair = tuple(np.array([v]) for v in (x, y, y_other))
         for way in (hypergradient.unrolled, hypergradient.adjoint):
-            found = way(oracle, phi, path, pair)
-            np.testing.assert_allclose(found, run.exact[b], rtol=1e-9, atol=1e-14)
+            derivative = way(oracle, phi, path, pair)
+            np.testing.assert_allclose(derivative, run.exact[b], rtol=1e-9, atol=1e-14)
             compared += 1
     assert compared == 2 * B

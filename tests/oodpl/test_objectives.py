@@ -29,7 +29,7 @@ def system() -> System:
 
 def test_the_objective_is_its_sum_over_prompts_and_answers(system: System) -> None:
     phi, pi = np.array([[0.3, -0.2], [1.0, 0.5]]), system.policy.pi(np.ones((2, 2)))
-    found = objectives.regularised(system, phi, pi)
+    optimum = objectives.regularised(system, phi, pi)
     for b in range(2):
         total = 0.0
         for x in range(2):
@@ -37,7 +37,7 @@ def test_the_objective_is_its_sum_over_prompts_and_answers(system: System) -> No
                 r = system.reward.r0[b, x, y] + system.reward.xi[b, x, y] @ phi[b]
                 ratio = np.log(pi[b, x, y] / system.mu_hat[b, x, y])
                 total += system.prompts[b, x] * pi[b, x, y] * (r - system.beta[b] * ratio)
-        assert found[b] == pytest.approx(total)
+        assert optimum[b] == pytest.approx(total)
 
 
 def test_the_excess_of_a_mixture_is_what_the_objective_says(system: System) -> None:
@@ -114,8 +114,8 @@ def test_the_unrestricted_class_has_a_parameter_for_each_answer(system: System) 
     free = at.unrestricted(system)
     assert free.policy.psi.shape == (2, 2, 3, 4)
     np.testing.assert_array_equal(free.policy.psi[0, 1], [[0] * 4, [0, 0, 1, 0], [0, 0, 0, 1]])
-    found, wanted = objectives.eq_10_appA_unrestricted(system, np.ones((2, 2)))
-    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    value, wanted = objectives.eq_10_appA_unrestricted(system, np.ones((2, 2)))
+    np.testing.assert_allclose(value, wanted, rtol=1e-10)
 
 
 def test_accuracy_counts_pairs() -> None:
@@ -131,11 +131,11 @@ def test_accuracy_counts_pairs() -> None:
 
 def test_the_excess_is_that_of_the_two_minimisers() -> None:
     system, phi = two_prompts(), np.zeros((1, 1))
-    found, most = objectives.eq_10_appA_excess(system, phi)
+    excess, most = objectives.eq_10_appA_excess(system, phi)
 
     def mean(chance: float) -> float:
         odds = [(0.5, 0.5), (0.25, 0.75)]
         return sum(a * np.log(a / (1 - chance)) + b * np.log(b / chance) for a, b in odds) / 2
 
-    assert found[0] == pytest.approx(mean(7 / 10))
+    assert excess[0] == pytest.approx(mean(7 / 10))
     assert most[0] == pytest.approx(4 * mean(5 / 8))

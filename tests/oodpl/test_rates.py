@@ -122,8 +122,8 @@ def test_a_changed_measurement_fails(
     for name, value in where.items():
         rows &= table[name] == value
     values = np.where(rows, change(table[column]), table[column])
-    found = failed(module, rc.Table({**table, column: values}))
-    assert any(name.startswith(start) for name in found)
+    failures = failed(module, rc.Table({**table, column: values}))
+    assert any(name.startswith(start) for name in failures)
 
 
 @pytest.mark.parametrize(

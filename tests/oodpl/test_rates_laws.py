@@ -35,8 +35,8 @@ def test_gradients_in_bulk_are_those_of_the_metrics(s: float) -> None:
         domains = tuple(replace(d, reward=TanhReward(d.reward.xi, s=s)) for d in domains)
     oracles = [DomainOracle(domain=domain, beta=2.0) for domain in domains]
     expected = [meta_loss(oracles, phi).gradient for phi in phis]
-    found = exact_gradients(DRAWN.train, 2.0, phis, s)
-    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-12)
+    gradients = exact_gradients(DRAWN.train, 2.0, phis, s)
+    np.testing.assert_allclose(gradients, expected, rtol=1e-8, atol=1e-12)
     # several bounds at once
     both = exact_gradients(DRAWN.train, 2.0, np.tile(phis[:1], (2, 1)), np.array([s, 1.0]))
     np.testing.assert_allclose(both[0], expected[0], rtol=1e-8, atol=1e-12)

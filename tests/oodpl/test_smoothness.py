@@ -37,8 +37,8 @@ def test_jets_are_derivatives_of_a_policy() -> None:
         for h in e
         for k in e
     ]
-    found = np.moveaxis(np.reshape(bent, (2, 2, 4)), -1, 0)
-    np.testing.assert_allclose(found, jet.H[0], atol=1e-6)
+    tensor = np.moveaxis(np.reshape(bent, (2, 2, 4)), -1, 0)
+    np.testing.assert_allclose(tensor, jet.H[0], atol=1e-6)
 
 
 def test_the_preference_loss_of_a_jet_is_differentiated() -> None:
@@ -60,9 +60,9 @@ def test_the_preference_loss_of_a_jet_is_differentiated() -> None:
 def test_the_constant_is_the_largest_over_all_chances(L: float, M: float) -> None:
     s = np.linspace(0, 1, 100_001)
     largest = (2 * L * s + 4 * M**2 * s * (1 - s)).max()
-    found = at.preference_constant(np.array(M), np.array(L))
-    assert found == pytest.approx(largest, rel=1e-8)
-    assert found <= 2 * L + M**2
+    constant = at.preference_constant(np.array(M), np.array(L))
+    assert constant == pytest.approx(largest, rel=1e-8)
+    assert constant <= 2 * L + M**2
 
 
 def rare_pair(c: float) -> System:
@@ -111,13 +111,13 @@ def test_deviations_are_those_of_a_sample() -> None:
         beta=np.array([1.5]),
     )
     phi, theta = rng.normal(size=(1, 2)), rng.normal(size=(1, 2))
-    found = at.deviations(system, phi, theta)
+    noise = at.deviations(system, phi, theta)
     each = (
         (system.each_gradient, system.gradient, None),
         (system.each_mixed, system.mixed, "fro"),
         (system.each_hessian, system.hessian, 2),
     )
-    for value, (of, mean, kind) in zip(found, each, strict=True):
+    for value, (of, mean, kind) in zip(noise, each, strict=True):
         total = 0.0
         for x in range(2):
             for y in range(3):

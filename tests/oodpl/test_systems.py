@@ -109,16 +109,16 @@ def test_a_path_is_the_steps_one_by_one(point: Any) -> None:
 
 def test_pick_takes_whole_entries() -> None:
     values = np.arange(24.0).reshape(2, 2, 3, 2)
-    found = pick(values[:, None], np.array([[0, 5], [3, 1]]), 1)
-    np.testing.assert_array_equal(found[1], [values[1, 1, 0], values[1, 0, 1]])
-    assert found.shape == (2, 2, 2)
+    picked = pick(values[:, None], np.array([[0, 5], [3, 1]]), 1)
+    np.testing.assert_array_equal(picked[1], [values[1, 1, 0], values[1, 0, 1]])
+    assert picked.shape == (2, 2, 2)
 
 
 def test_spread_systems_take_many_parameters(point: Any) -> None:
     system, (phi, theta) = domain(), point
     thetas = np.stack([theta, 2 * theta], axis=1)
-    found = system.spread().gradient(phi[:, None], thetas)
-    np.testing.assert_allclose(found[:, 1], system.gradient(phi, 2 * theta))
+    gradient = system.spread().gradient(phi[:, None], thetas)
+    np.testing.assert_allclose(gradient[:, 1], system.gradient(phi, 2 * theta))
 
 
 def test_the_optimum_is_stationary_in_either_precision(point: Any) -> None:
@@ -136,8 +136,8 @@ def test_the_optimum_is_stationary_in_either_precision(point: Any) -> None:
 
 def test_far_optima_are_found() -> None:
     coin = Policy(psi=np.array([[[-1.0], [1.0]]]), log_h=np.zeros((1, 2)))
-    found = minimiser(coin, np.array([[1.0, np.exp(60)]]))
-    np.testing.assert_allclose(found, 30, rtol=1e-9)
+    minimum = minimiser(coin, np.array([[1.0, np.exp(60)]]))
+    np.testing.assert_allclose(minimum, 30, rtol=1e-9)
 
 
 def test_the_preference_loss_neither_overflows_nor_cancels() -> None:
@@ -190,9 +190,9 @@ def test_reward_constants_hold_on_the_ball_and_not_with_less(kind: type[Reward])
     for _ in range(4000):
         u = rng.normal(size=(3, Q))
         phi = u / np.linalg.norm(u, axis=1, keepdims=True)
-        found = np.exp(reward.values(phi))
-        low = np.minimum(low, found.min((1, 2)))
-        high = np.maximum(high, found.max((1, 2)))
+        rewards = np.exp(reward.values(phi))
+        low = np.minimum(low, rewards.min((1, 2)))
+        high = np.maximum(high, rewards.max((1, 2)))
         steep = np.maximum(steep, np.linalg.norm(reward.gradient(0.01 * phi), axis=-1).max((1, 2)))
     assert (low >= at.b - 1e-12).all()
     assert (high <= at.B + 1e-12).all()

@@ -45,10 +45,10 @@ def test_the_conditions_of_the_theorem_cannot_hold_together() -> None:
     c, spread, bend = np.meshgrid(
         np.linspace(0.001, 2, 400), np.geomspace(1, 100, 60), [0.0, 0.1, 1.0]
     )
-    found = Conditions(c.ravel(), spread.ravel(), bend.ravel())
-    assert found.step_ii.any()
-    assert (found.q < 1).any()
-    assert not (found.step_ii & (found.q < 1)).any()
+    conditions = Conditions(c.ravel(), spread.ravel(), bend.ravel())
+    assert conditions.step_ii.any()
+    assert (conditions.q < 1).any()
+    assert not (conditions.step_ii & (conditions.q < 1)).any()
 
 
 def test_two_answers_have_the_gradient_of_a_system() -> None:
@@ -59,10 +59,10 @@ def test_two_answers_have_the_gradient_of_a_system() -> None:
     run = replace(inner_loop(1, X=1, p=1, q=1), system=system, phi=phi)
     run = replace(run, theta_star=system.optimum(phi), D=0)
     pairs = np.array([[[[0.0, 1.0], [0.0, 0.0]]]])
-    found = norm(run.hypergradient_star(pairs)) ** 2
+    square = norm(run.hypergradient_star(pairs)) ** 2
     margin = np.log(np.array([0.3 / 0.7]))
     plain = at.two_answers(margin, np.array([1.1]), np.array([3.0]), np.array([1.3]))
-    np.testing.assert_allclose(found, plain)
+    np.testing.assert_allclose(square, plain)
 
 
 def test_rounds_of_two_answers_are_steps_of_gradient_descent() -> None:
@@ -164,10 +164,10 @@ def test_the_first_round_is_bounded_by_its_parts() -> None:
 def test_the_error_of_a_round_is_its_variances_and_its_bias() -> None:
     """With domains drawn, E||g - grad L||^2 is E||g||^2 - 2 <E g, grad L> + ||grad L||^2."""
     at_zero = two_domains(1).first
-    found, chance = at_zero.steps
+    gradient_steps, chance = at_zero.steps
     chance = at_zero.tau[0][:, None, None] * chance
-    mean = (chance[..., None] * found).sum(axis=(0, 1, 2))
-    square = (chance * norm(found) ** 2).sum()
+    mean = (chance[..., None] * gradient_steps).sum(axis=(0, 1, 2))
+    square = (chance * norm(gradient_steps) ** 2).sum()
     gradient = at_zero.gradient[0]
     assert chance.sum() == pytest.approx(1)
     plain = square - 2 * mean @ gradient + gradient @ gradient

@@ -135,14 +135,14 @@ def test_a_shared_head_is_one_and_a_personal_one_is_the_users(
 ) -> None:
     config = ShareConfig(**TINY, model=model_folder)
     draw, X = _trained(config, name, "shared")
-    found = _head(draw, X)
-    assert bool((found != 0).all())
-    assert torch.equal(found, found[:1].expand_as(found))
+    gradient = _head(draw, X)
+    assert bool((gradient != 0).all())
+    assert torch.equal(gradient, gradient[:1].expand_as(gradient))
     draw, X = _trained(config, name, "personal")
-    found = _head(draw, X)
-    assert bool((found != 0).all())
+    gradient = _head(draw, X)
+    assert bool((gradient != 0).all())
     for i, j in ((0, 1), (0, 2), (1, 2)):
-        assert not torch.equal(found[i], found[j])
+        assert not torch.equal(gradient[i], gradient[j])
 
 
 def test_a_personal_head_learns_from_its_user_alone(model_folder: Path) -> None:
@@ -243,10 +243,10 @@ def test_the_experiment_from_the_users_to_the_picture(model_folder: Path) -> Non
     assert warm.where(epoch=1.0)["down"].max() < 1e-5 < warm.where(epoch=3.0)["down"].min()
     accuracy = table["accuracy"]
     assert set(np.round(6 * accuracy, 3) % 1) == {0.0}  # of six held-out pairs
-    found = TestBridge.analysed(sharelora)
-    assert len(found.checks) == 11 + 7 + 1 + 3 + 2
-    assert any(model_folder.name in note for note in found.notes)
-    curves = {(s.name, s.panel) for s in found.series}
+    analysis = TestBridge.analysed(sharelora)
+    assert len(analysis.checks) == 11 + 7 + 1 + 3 + 2
+    assert any(model_folder.name in note for note in analysis.notes)
+    curves = {(s.name, s.panel) for s in analysis.series}
     assert {n for n, p in curves if p == sharelora.BY_USER} == {*METHODS, sharelora.BEST}
     assert ("SI", sharelora.FAR["up"]) not in curves
     assert ("LoRA-local, same wishes", sharelora.FAR["up"]) in curves
@@ -256,7 +256,7 @@ def test_the_experiment_from_the_users_to_the_picture(model_folder: Path) -> Non
     ]
     assert three[0] != three[1] != three[2]
     assert ("SI", sharelora.FAR["down"]) in curves
-    axes = sharelora.draw(config, found).axes
+    axes = sharelora.draw(config, analysis).axes
     assert [ax.get_title() for ax in axes][:2] == [sharelora.MEAN, sharelora.BY_USER]
     assert len(axes) == 5
 
@@ -351,12 +351,12 @@ def test_pairs_of_a_file_go_to_their_users(model_folder: Path, tmp_path: Path) -
 def test_a_file_runs_to_the_picture(model_folder: Path, tmp_path: Path) -> None:
     file = _file(tmp_path, ("ann", 9), ("bob", 9), ("cy", 9))
     config = ShareConfig(**TINY | {"epochs": 1.0}, model=model_folder, data=file)
-    found = sharelora.analyse(config, run(sharelora.EXPERIMENT, config, Store(tmp_path)))
-    assert any("users: 0 ann, 1 bob, 2 cy" in note for note in found.notes)
-    assert sharelora.BEST not in {s.name for s in found.series}
-    assert not any("most of its own" in check.name for check in found.checks)
-    assert not any("wishes" in check.name for check in found.checks)
-    assert len(sharelora.draw(config, found).axes) == 5
+    checks = sharelora.analyse(config, run(sharelora.EXPERIMENT, config, Store(tmp_path)))
+    assert any("users: 0 ann, 1 bob, 2 cy" in note for note in checks.notes)
+    assert sharelora.BEST not in {s.name for s in checks.series}
+    assert not any("most of its own" in check.name for check in checks.checks)
+    assert not any("wishes" in check.name for check in checks.checks)
+    assert len(sharelora.draw(config, checks).axes) == 5
 
 
 def test_bad_settings_are_named() -> None:

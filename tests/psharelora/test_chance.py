@@ -41,14 +41,14 @@ def test_data_sets_are_all_there_with_their_chances() -> None:
 
 def test_the_best_of_a_bracket_is_that_of_a_fine_grid() -> None:
     data = at.DataSets(np.full((1, 1, 2), 0.4), np.array([[0.5, 0.5]]), 3)
-    found = data.best(np.array([[[0.97, 0.3]]]), np.array([[[0.05]]]))[0]
-    best = np.full(found.shape, -np.inf)
+    rank = data.best(np.array([[[0.97, 0.3]]]), np.array([[[0.05]]]))[0]
+    best = np.full(rank.shape, -np.inf)
     for first in np.linspace(0.92, 1 - 1e-12, 21):
         for second in np.linspace(0.25, 0.35, 21):
             P = np.array([first, second]).reshape(1, 1, 1, 2)
             best = np.maximum(best, data.log_likelihood(P)[0])
-    assert_allclose(found, best, atol=0.01)  # half a step of the grid, at most three times
-    assert (found >= best - 1e-9).all()
+    assert_allclose(rank, best, atol=0.01)  # half a step of the grid, at most three times
+    assert (rank >= best - 1e-9).all()
 
 
 @pytest.mark.parametrize("C", [1.0, 30.0])
@@ -75,13 +75,13 @@ def test_printed_lemma_3_fails_for_every_constant(C: float) -> None:
 
 def test_second_order_counts_outcomes() -> None:
     a, b, delta = np.array([[1.0, -2.0]]), np.array([[-1.0, 0.5]]), np.array([0.4])
-    found = 0.0
+    total = 0.0
     for signs in product((1, -1), repeat=2):
         p = [1 / (1 + np.exp(-s * v)) for s, v in zip(signs, a[0], strict=True)]
         q = [1 / (1 + np.exp(-s * v)) for s, v in zip(signs, b[0], strict=True)]
         if np.log(np.prod(p) / np.prod(q)) > (4 + 6.25) / 4 - np.log(0.4):
-            found += float(np.prod(p))
-    assert_allclose(chance.lemma_4_chance(a, b, delta)[0], found)
+            total += float(np.prod(p))
+    assert_allclose(chance.lemma_4_chance(a, b, delta)[0], total)
     # without the quadratic term the same chance exceeds delta somewhere
     near, far = np.array([[3.0] * 5]), np.array([[-1.0] * 5])
     data = np.exp(-((near - far) ** 2).sum() / 4)
@@ -91,9 +91,9 @@ def test_second_order_counts_outcomes() -> None:
 
 def test_moment_is_attained_to_second_order_only() -> None:
     a, b = np.zeros(1), np.array([0.01])
-    found, bound = chance.lemma_4_moment(a, b)
-    assert_allclose((found - 1) / (bound - 1), 1, rtol=1e-4)
-    assert found - 1 > (bound - 1) / 2  # half of the exponent is not enough
+    moment, bound = chance.lemma_4_moment(a, b)
+    assert_allclose((moment - 1) / (bound - 1), 1, rtol=1e-4)
+    assert moment - 1 > (bound - 1) / 2  # half of the exponent is not enough
 
 
 def test_brackets_of_the_proof_are_counted_as_in_the_package() -> None:
@@ -118,10 +118,10 @@ def test_brackets_of_the_proof_are_counted_as_in_the_package() -> None:
 def test_uniform_concentration_is_a_binomial_tail() -> None:
     q, share = 0.05, 0.5  # (Delta r)^2 / D is 10 or 10/19 in one direction
     n, j = brackets.SAMPLES, np.arange(brackets.SAMPLES + 1)
-    found, bound = brackets.assumption_2(np.array([q]), np.array([share]))
+    measured, bound = brackets.assumption_2(np.array([q]), np.array([share]))
     pmf = binom.pmf(j, n, q)
     means = (10 * j + 10 / 19 * (n - j)) / n
-    assert_allclose(found[0, 0], pmf[np.abs(means - 1) > 0.1].sum(), rtol=1e-6)
+    assert_allclose(measured[0, 0], pmf[np.abs(means - 1) > 0.1].sum(), rtol=1e-6)
     # all directions: the eigenvalues of E xx' of the sample against those of the law
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2, 2))
@@ -130,9 +130,9 @@ def test_uniform_concentration_is_a_binomial_tail() -> None:
     root = np.linalg.inv(np.linalg.cholesky(law))
     values = np.linalg.eigvalsh(root @ samples @ root.T)
     missed = (np.abs(values - 1) > 0.1 + 1e-9).any(axis=1)
-    assert_allclose(found[0, 1], pmf[missed].sum(), rtol=1e-6)
-    assert (found < bound).all()
-    assert (np.log(found / 2) / np.log(bound / 2))[0, 0] < 20  # a twentieth would fail
+    assert_allclose(measured[0, 1], pmf[missed].sum(), rtol=1e-6)
+    assert (measured < bound).all()
+    assert (np.log(measured / 2) / np.log(bound / 2))[0, 0] < 20  # a twentieth would fail
 
 
 def test_few_comparisons_miss_a_direction() -> None:

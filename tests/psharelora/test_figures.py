@@ -221,8 +221,8 @@ def isotropic_users(nu: float, tail: float, own: float = 0.3, N: int = 3) -> Pre
 
 def test_users_have_the_diversity_that_is_asked_for() -> None:
     system = isotropic_users(2.0, 0.2)
-    found = diversity(system.Delta, 1)
-    assert (found.nu, found.tail) == (pytest.approx(2.0), pytest.approx(0.6))
+    kappa = diversity(system.Delta, 1)
+    assert (kappa.nu, kappa.tail) == (pytest.approx(2.0), pytest.approx(0.6))
     heads = np.linalg.svd(isotropic_users(2.0, 0.0, own=0.0).Delta)[2][:, 0]
     assert distance(heads[0][:, None], heads[2][:, None]) < 1e-7  # nothing of their own
 
@@ -331,8 +331,8 @@ def test_one_replicate_that_hides_a_crossing_decides_nothing() -> None:
             values[there] = law.at(table["N_p"][there], config.judged)
         outlier = (table["replicate"] == 1) & (name == "full")
         table = with_column(table, name, values * np.where(outlier, 1e3, 1.0))
-    found = [c for c in analysed(reward_error, table).checks if "full overtakes" in c.name]
-    assert {(c.measured, c.ok) for c in found} == {("no crossing", None)}
+    crossings = [c for c in analysed(reward_error, table).checks if "full overtakes" in c.name]
+    assert {(c.measured, c.ok) for c in crossings} == {("no crossing", None)}
 
 
 def test_crossings_and_laws_are_compared_with_the_data() -> None:
@@ -391,13 +391,13 @@ def test_the_shaped_set_is_an_ellipsoid() -> None:
         v = np.tensordot(one.tree.probabilities(plan) - one.law, one.system.psi, axes=1).ravel()
         return float(v @ estimate.ravel() - np.sqrt(level * (v @ np.linalg.solve(gram, v))))
 
-    found = worst(one.pessimistic(estimate, level, shaped=True))
+    policy = worst(one.pessimistic(estimate, level, shaped=True))
     rng = np.random.default_rng(0)
     others = [one.tree.plan(rng.dirichlet([0.3] * 3, size=one.tree.I)) for _ in range(200)]
     others += [one.pessimistic(estimate, level), one.pessimistic(estimate, 0.0)]
     others.append(one.tree.plan(one.tree.uniform()))
-    assert found >= max(map(worst, others)) - 1e-7
-    assert found > worst(one.pessimistic(estimate, level)) + 1e-3  # the ball asks for another one
+    assert policy >= max(map(worst, others)) - 1e-7
+    assert policy > worst(one.pessimistic(estimate, level)) + 1e-3  # the ball asks for another one
 
 
 def test_printed_levels_are_a_sum_and_its_root() -> None:
@@ -410,9 +410,9 @@ def test_printed_levels_are_a_sum_and_its_root() -> None:
     for b in ("max", "min"):
         assert level(64, "C.3", b) ** 2 == pytest.approx(level(64, "squared", b), rel=1e-12)
         assert level(4096, "squared", b) < level(64, "squared", b)
-    found = diversity(one.system.Delta, 1).b
+    kappa = diversity(one.system.Delta, 1).b
     difference = level(64, "squared", "max") - level(64, "squared", "min")
-    assert difference == pytest.approx(found.max() - found.min(), rel=1e-9)
+    assert difference == pytest.approx(kappa.max() - kappa.min(), rel=1e-9)
 
 
 @pytest.mark.parametrize(("of", "part"), LARGER)

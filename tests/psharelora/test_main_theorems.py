@@ -110,10 +110,10 @@ def test_printed_theorem_4_1_fails_for_all_data() -> None:
     """Theta* = (1, 1)' and (-1, 1)' have the same data, and no estimate is near both."""
     users = Adaptation(np.array([[[[1.0], [1.0]]]]), 1)
     psi = np.array([[[[0.0], [1.0]], [[0.0], [0.0]]]])
-    found, bound = main_theorems.theorem_4_1(
+    gap, bound = main_theorems.theorem_4_1(
         users, psi, np.array([1e12]), np.array([0.5]), np.array([100.0])
     )
-    assert_allclose(found, 0.5)
+    assert_allclose(gap, 0.5)
     assert bound < 1e-3
     other = turned(users, psi)
     assert_allclose(other.delta, [[[[-1.0], [1.0]]]])
@@ -166,8 +166,8 @@ def test_variance_is_attained_by_isotropic_pairs() -> None:
     psi = np.concatenate([np.eye(2), -np.eye(2)])[None, :, :, None]
     even = np.full((1, 4), 0.25)
     users = Adaptation(np.array([[[[1e-4], [0.0]]]]), 1)
-    found, bound = main_theorems.theorem_4_1_variance(users, Pairs(psi, even, even))
-    assert_allclose(found, bound, rtol=1e-6)
+    variance, bound = main_theorems.theorem_4_1_variance(users, Pairs(psi, even, even))
+    assert_allclose(variance, bound, rtol=1e-6)
 
 
 def test_sure_answers_say_little() -> None:
@@ -176,10 +176,10 @@ def test_sure_answers_say_little() -> None:
     pairs = Pairs(psi, np.array([[0.5, 0.5, 0.0]]), np.array([[0.0, 0.0, 1.0]]))
     users = Adaptation(np.ones((1, 1, 2, 1)), 1)
     for t, below in ((2.0, True), (8.0, False)):
-        found, bound = main_theorems.remark_2(users, pairs, np.array([t]))
+        gap, bound = main_theorems.remark_2(users, pairs, np.array([t]))
         p = 1 / (1 + np.exp(-t))
-        assert_allclose(found, 1 / (p * (1 - p) * t**2))
-        assert (found < bound)[0] == below
+        assert_allclose(gap, 1 / (p * (1 - p) * t**2))
+        assert (gap < bound)[0] == below
 
 
 @pytest.mark.parametrize("n", [1, 3, 9])
@@ -195,13 +195,13 @@ def test_pessimistic_choice_is_the_best_worst_case() -> None:
     theta, psi = rng.normal(size=(1, 2, 2, 1)), rng.normal(size=(1, 3, 2, 1))
     policies, reference = rng.dirichlet(np.ones(3), size=(1, 4)), rng.dirichlet(np.ones(3), size=1)
     v = against(policies, reference, flat(psi))
-    found = choosers(theta, theta, v, np.sqrt([[0.3, 0.3]]))
+    matrices = choosers(theta, theta, v, np.sqrt([[0.3, 0.3]]))
     steps = rng.normal(size=(20000, 2, 1))
     steps *= np.sqrt(0.3) / np.linalg.norm(steps, axis=1, keepdims=True)
     for i in range(2):
         worst = [((theta[0, i] + steps)[..., 0] @ v[0, m]).min() for m in range(4)]
         value = (v[0] @ theta[0, i])[:, 0]
-        assert_allclose(found.gap[0, i], value[0] - value[int(np.argmax(worst))])
+        assert_allclose(matrices.gap[0, i], value[0] - value[int(np.argmax(worst))])
 
 
 def test_a_trajectory_that_is_not_compared_costs_the_same_for_all_data() -> None:

@@ -146,8 +146,8 @@ def test_tails_are_those_of_sampled_noise() -> None:
     assert bound[0] == pytest.approx(6 / np.e)
     own = np.einsum("kj,jcd->kcd", V[:, 0], x[0, 0]) / 2
     limit = 5 * (frobenius(x[0, 0]) ** 2).max() / 8
-    found, _ = reward_chain.chain_noise_own(x[:, :1], gap[:, :1], t)
-    assert found[0] == pytest.approx(((own**2).sum((1, 2)) > limit).mean(), abs=0.01)
+    noise, _ = reward_chain.chain_noise_own(x[:, :1], gap[:, :1], t)
+    assert noise[0] == pytest.approx(((own**2).sum((1, 2)) > limit).mean(), abs=0.01)
 
 
 def test_a_crowd_of_coin_flippers_chooses_an_axis() -> None:
@@ -215,9 +215,9 @@ def test_the_choice_is_that_of_the_cone_program_where_it_can_be_made(choice: Cho
     for b in range(6):
         psi = features[b][..., None]
         ball = ConfidenceSet(choosers.hat[b][:, None], choosers.radius[b] ** 2)
-        found = pessimistic_policy(tree, psi, ball, references[b])
-        assert choosers.values[b].max() <= found.upper + 1e-9
-        both = np.concatenate([policies[b], found.policy])
+        policy = pessimistic_policy(tree, psi, ball, references[b])
+        assert choosers.values[b].max() <= policy.upper + 1e-9
+        both = np.concatenate([policies[b], policy.policy])
         more = Pessimist(
             against(both, references[b], features[b]),
             choosers.hat[b],
@@ -225,7 +225,7 @@ def test_the_choice_is_that_of_the_cone_program_where_it_can_be_made(choice: Cho
             choosers.radius[b],
         )
         assert more.values.argmax() == 4
-        assert more.values[4] == pytest.approx(found.value, abs=1e-9)
+        assert more.values[4] == pytest.approx(policy.value, abs=1e-9)
         measured, bound = more.value_gap()
         assert measured <= bound
 

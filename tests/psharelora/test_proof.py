@@ -104,8 +104,8 @@ def test_formulas_keep_high_precision(users: at.Shared) -> None:
     plain = reward_error.B1_chain(at.Shared(*raw[:4]), *raw[4:])
     with precision(40):
         exact = [precise(a) for a in raw]
-        found = reward_error.B1_chain(at.Shared(*exact[:4]), *exact[4:])
-    for a, b in zip(plain, found, strict=True):
+        sides = reward_error.B1_chain(at.Shared(*exact[:4]), *exact[4:])
+    for a, b in zip(plain, sides, strict=True):
         assert b.dtype == object
         assert_allclose(a, b.astype(float), rtol=1e-10)
 

@@ -62,9 +62,9 @@ def test_the_weighted_norm_is_that_of_sigma(system: at.Comparing) -> None:
 @pytest.mark.parametrize("radius", [0.3, 20.0])
 def test_the_estimate_maximises_the_likelihood_over_the_ball(radius: float) -> None:
     # a small ball has the estimate on its boundary, a large one inside unless labels separate
-    found = user(3, radius)
+    problem = user(3, radius)
     for b in range(5):
-        x, o = found.x[b], found.o[b]
+        x, o = problem.x[b], problem.o[b]
 
         def loss(w: np.ndarray, x: np.ndarray = x, o: np.ndarray = o) -> float:
             return -float((o * (x @ w) - np.log1p(np.exp(x @ w))).mean())
@@ -76,8 +76,8 @@ def test_the_estimate_maximises_the_likelihood_over_the_ball(radius: float) -> N
             options={"ftol": 1e-14},
             method="SLSQP",
         )
-        assert loss(found.hat[b]) <= best.fun + 1e-9
-        assert np.linalg.norm(found.hat[b]) <= radius * (1 + 1e-12)
+        assert loss(problem.hat[b]) <= best.fun + 1e-9
+        assert np.linalg.norm(problem.hat[b]) <= radius * (1 + 1e-12)
 
 
 def test_the_maximiser_keeps_high_precision() -> None:
@@ -90,15 +90,15 @@ def test_the_maximiser_keeps_high_precision() -> None:
 
 
 def test_statements_against_their_words() -> None:
-    found = user(4)
+    problem = user(4)
     shift = np.full(5, 0.3)
-    left, right = found.eq_B11(shift)
+    left, right = problem.eq_B11(shift)
     for b in range(5):
-        x, o, d = found.x[b], found.o[b], found.d[b]
-        Sigma, rest = x.T @ x / 4, o - logistic(x @ found.diamond[b])
+        x, o, d = problem.x[b], problem.o[b], problem.d[b]
+        Sigma, rest = x.T @ x / 4, o - logistic(x @ problem.diamond[b])
         gradient = x.T @ rest / 4
         M = Sigma + 0.3 * np.eye(2)
-        assert found.rise[b] == pytest.approx(gradient @ d)
+        assert problem.rise[b] == pytest.approx(gradient @ d)
         assert right[b] == pytest.approx(
             np.sqrt(gradient @ np.linalg.solve(M, gradient) * (d @ M @ d))
         )
@@ -106,7 +106,7 @@ def test_statements_against_their_words() -> None:
         assert left[b] == pytest.approx(logistic(reach) * logistic(-reach) * (d @ Sigma @ d))
         least = np.linalg.eigvalsh(Sigma)[0]
         expected = logistic(reach) * logistic(-reach) * least * (d @ d)
-        assert found.eq_B10_corrected()[0][b] == pytest.approx(expected)
+        assert problem.eq_B10_corrected()[0][b] == pytest.approx(expected)
 
 
 def test_every_outcome_has_its_chance_and_no_mean() -> None:

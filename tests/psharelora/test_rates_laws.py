@@ -29,8 +29,8 @@ def drawn(kind: Any = "random", **changes: Any) -> Family:
 def test_users_are_as_asked() -> None:
     for tail, condition in ((0.0, 1.0), (0.2, 3.0)):
         one = drawn(tail=tail, condition=condition)
-        found = diversity(np.tile(one.Delta, (3, 1, 1)), 2)
-        np.testing.assert_allclose([found.nu, found.tail / 15], [1.5, tail], atol=1e-12)
+        kappa = diversity(np.tile(one.Delta, (3, 1, 1)), 2)
+        np.testing.assert_allclose([kappa.nu, kappa.tail / 15], [1.5, tail], atol=1e-12)
         assert (one.differences**2).mean() == pytest.approx(1.0)
     np.testing.assert_allclose(drawn(nu=6.0).Delta, 2.0 * drawn().Delta, atol=1e-12)
 
@@ -56,10 +56,10 @@ def test_rounding_of_probabilities_changes_no_comparison(monkeypatch: pytest.Mon
         (data,) = one.samples(2, [1000], np.random.default_rng(0))
         return data.labels
 
-    found = labels(P)
+    tensor = labels(P)
     for nudge in (-4e-16, 4e-16):
-        np.testing.assert_array_equal(labels(P + nudge), found)
-    assert (labels(P + 1e-9) != found).any()
+        np.testing.assert_array_equal(labels(P + nudge), tensor)
+    assert (labels(P + 1e-9) != tensor).any()
 
 
 def test_counts_are_the_comparisons_that_they_count() -> None:
@@ -132,8 +132,8 @@ def test_bias_is_the_second_derivative_of_the_score() -> None:
             step = h * np.eye(len(w))[j]
             second = (score(P + step) - 2.0 * score(P) + score(P - step)) / h**2
             total += 0.5 * second * P[j] * (1.0 - P[j]) / w[j]
-    found = np.linalg.solve(law.information, total / 2)
-    np.testing.assert_allclose(law.bias[:, 0], found, rtol=1e-3)
+    solutions = np.linalg.solve(law.information, total / 2)
+    np.testing.assert_allclose(law.bias[:, 0], solutions, rtol=1e-3)
     assert np.abs(law.bias).max() > 1e-2
 
 

@@ -23,11 +23,11 @@ TINY = replace(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rows_are_compared_with_the_same_result(dtype: torch.dtype) -> None:
-    found = Measured()
-    bridge_gpu.measure_on(found, "cpu", TINY, dtype, 0.01, side=32)
-    assert [row.peer for row in found.rows] == ["sequential", "deep copies"]
-    assert all(row.correct for row in found.rows)
-    said = found.details[next(name for name in found.details if name.startswith("throughput"))]
+    timings = Measured()
+    bridge_gpu.measure_on(timings, "cpu", TINY, dtype, 0.01, side=32)
+    assert [row.peer for row in timings.rows] == ["sequential", "deep copies"]
+    assert all(row.correct for row in timings.rows)
+    said = timings.details[next(name for name in timings.details if name.startswith("throughput"))]
     for way in ("bank", "sequential", "deep copies"):
         assert said[f"{way}, tokens/s"] > 0
         assert said[f"share of the matrix rate, {way}"] > 0
@@ -41,9 +41,9 @@ def test_another_result_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         return lambda: 1.01 * gradients(), round_
 
     monkeypatch.setattr(bridge_gpu.Clients, "copies", wrong)
-    found = Measured()
-    bridge_gpu.measure_on(found, "cpu", TINY, torch.float32, 0.01, side=32)
-    assert [row.correct for row in found.rows] == [True, False]
+    timings = Measured()
+    bridge_gpu.measure_on(timings, "cpu", TINY, torch.float32, 0.01, side=32)
+    assert [row.correct for row in timings.rows] == [True, False]
 
 
 def test_copies_that_do_not_fit_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,10 +51,10 @@ def test_copies_that_do_not_fit_are_said(monkeypatch: pytest.MonkeyPatch) -> Non
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(bridge_gpu.Clients, "copies", full)
-    found = Measured()
-    bridge_gpu.measure_on(found, "cpu", TINY, torch.float32, 0.01, side=32)
-    assert [row.peer for row in found.rows] == ["sequential"]
-    said = found.details[next(name for name in found.details if name.startswith("throughput"))]
+    timings = Measured()
+    bridge_gpu.measure_on(timings, "cpu", TINY, torch.float32, 0.01, side=32)
+    assert [row.peer for row in timings.rows] == ["sequential"]
+    said = timings.details[next(name for name in timings.details if name.startswith("throughput"))]
     assert said["deep copies do not fit: they alone hold, GiB"] > 0
 
 

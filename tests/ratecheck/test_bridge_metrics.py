@@ -62,8 +62,8 @@ def test_every_run_has_its_measurements_and_adapters(tmp_path: Path, model_folde
     files = [file.parent for file in place.rglob("metrics.jsonl")]
     [events] = (tmp_path / "events").iterdir()
     for folder in files:
-        found = EventAccumulator(str(events / folder.relative_to(place))).Reload()
-        assert [event.step for event in found.Scalars("loss/0")] == config.times
+        scalars = EventAccumulator(str(events / folder.relative_to(place))).Reload()
+        assert [event.step for event in scalars.Scalars("loss/0")] == config.times
     loaded = load_model(model_folder)
     for folder in files:
         saved = sorted(path.name for path in (folder / "adapters").iterdir())

@@ -46,9 +46,9 @@ def written(path: Path, content: Any) -> Path:
 
 def test_reads_images_and_labels_by_user(tmp_path: Path) -> None:
     content = leaf({"f01": 3, "f02": 5})
-    found = read_leaf(written(tmp_path / "a.json", content), users=2)
-    assert list(found) == ["f01", "f02"]
-    for name, user in found.items():
+    users = read_leaf(written(tmp_path / "a.json", content), users=2)
+    assert list(users) == ["f01", "f02"]
+    for name, user in users.items():
         assert user.images.dtype == np.float64
         assert user.labels.dtype == np.int64
         np.testing.assert_array_equal(user.images, content["user_data"][name]["x"])

@@ -74,6 +74,6 @@ def test_every_shown_value_is_what_set_takes(name: str) -> None:
     for config in experiment.profiles.values():
         for field, value in config.to_dict().items():
             kept = getattr(config, field)
-            found = parse(field, _setting(value), hints[field])
+            parsed = parse(field, _setting(value), hints[field])
             numbers = np.asarray(kept).dtype.kind == "f"  # which are shown with six digits
-            assert found == (pytest.approx(kept, rel=1e-5) if numbers else kept)
+            assert parsed == (pytest.approx(kept, rel=1e-5) if numbers else kept)

@@ -82,8 +82,8 @@ def test_bad_names(name: str, message: str, tmp_path: Path) -> None:
 def test_its_claims_are_judged_by_name(project: Path) -> None:
     code, output = run(project, "audit", "my_paper", "--json")
     assert code == 0
-    found = {row["id"]: row["verdict"] for row in json.loads(output)}
-    assert found == {"my_paper.step": "holds", "my_paper.long_step": "violated"}
+    verdicts = {row["id"]: row["verdict"] for row in json.loads(output)}
+    assert verdicts == {"my_paper.step": "holds", "my_paper.long_step": "violated"}
     claims = project / "my_paper" / "claims" / "descent.py"
     claims.write_text(claims.read_text().replace('expect="violated"', 'expect="holds"'))
     assert run(project, "audit", "my_paper")[0] == 1

@@ -64,15 +64,15 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def at_once(items: Sequence[Item], *arguments: Any, **options: Any) -> Iterator[Any]:
         for item in items:
-            found = rc.Verdict(item.id, item.entry.expect, ratio=0.25, instances=7)
-            if found.verdict == "violated":
-                found.counterexample = {"p": [[1 / 3, 2 / 3], [1.0, -0.0]], "size": 0.5}
-                found.measured, found.bound, found.ratio = "0.7", "0.58", 0.7 / 0.58
+            verdict = rc.Verdict(item.id, item.entry.expect, ratio=0.25, instances=7)
+            if verdict.verdict == "violated":
+                verdict.counterexample = {"p": [[1 / 3, 2 / 3], [1.0, -0.0]], "size": 0.5}
+                verdict.measured, verdict.bound, verdict.ratio = "0.7", "0.58", 0.7 / 0.58
             elif item.entry.kind == "rate":
                 regime = {"name": "late", "variable": "t", "predicted": -1.0, "measured": -0.98}
                 regime |= {"lo": -0.99, "hi": -0.97, "slack": 0.05, "verdict": "consistent"}
-                found.details = {"regimes": [regime]}
-            yield item, found
+                verdict.details = {"regimes": [regime]}
+            yield item, verdict
 
     monkeypatch.setattr(records, "judge_all", at_once)
 
@@ -178,10 +178,10 @@ def test_a_ratio_that_measures_nothing_has_no_digits_and_doubts_are_explained(
     judge_all = records.judge_all
 
     def far(*arguments: Any, **options: Any) -> Iterator[Any]:
-        for item, found in judge_all(*arguments, **options):
-            if found.verdict == "violated":
-                found.ratio = 1.22e161
-            yield item, found
+        for item, verdict in judge_all(*arguments, **options):
+            if verdict.verdict == "violated":
+                verdict.ratio = 1.22e161
+            yield item, verdict
 
     monkeypatch.setattr(records, "judge_all", far)
     audited(ratecheck, MINE, tmp_path)

@@ -203,15 +203,15 @@ def test_claims_are_confirmed_contradicted_or_open(
     interval: tuple[float, float, float], said: str
 ) -> None:
     measured, wide = rc.Interval(*interval), rc.Interval(1.0, 0.2, 1.9)
-    found = {
+    outcomes = {
         "below": rc.below("c", "p", measured),
         "above": rc.above("c", "p", measured, 1.0),
         "at_most": rc.at_most("c", "p", measured, 1.0),
         "at_least": rc.at_least("c", "p", measured, 1.0),
         "within": rc.within("c", "p", measured, 0.3, 1.0),
     }
-    assert ", ".join(name for name, check in found.items() if check.ok) == said
-    undecided = {name for name, check in found.items() if check.ok is None}
+    assert ", ".join(name for name, check in outcomes.items() if check.ok) == said
+    undecided = {name for name, check in outcomes.items() if check.ok is None}
     assert undecided == ({"below", "above"} if measured.lo == measured.hi else set())
     for check in (
         rc.below("c", "p", wide),
@@ -222,7 +222,7 @@ def test_claims_are_confirmed_contradicted_or_open(
     ):
         assert (check.ok, check.verdict) == (None, "not decided")
         assert (rc.every(check).ok, rc.every(check).verdict) == (False, "violated")
-    assert all(rc.every(check) == check for check in found.values() if check.ok is not None)
+    assert all(rc.every(check) == check for check in outcomes.values() if check.ok is not None)
 
 
 def test_bands_are_ninety_percent_of_the_mean() -> None:
@@ -261,8 +261,8 @@ def test_an_exact_number_is_an_interval_of_one_point() -> None:
 def test_what_a_law_may_be_off_by_decides_nothing_on_either_side(judge: Any, sign: float) -> None:
     def verdict_at(value: float) -> bool | None:
         ends = rc.Interval(value, value - 0.1, value + 0.1)
-        found: bool | None = judge("exponent", "beyond 1", ends, 1.0, tolerance=0.5).ok
-        return found
+        outcome: bool | None = judge("exponent", "beyond 1", ends, 1.0, tolerance=0.5).ok
+        return outcome
 
     values = (1.0 + sign * away for away in (0.7, 0.5, 0.0, -0.5, -0.7))
     assert [verdict_at(value) for value in values] == [True, None, None, None, False]

@@ -196,8 +196,8 @@ def test_a_user_s_figure_and_claim(
 def test_the_list_of_what_is_called_so(ratecheck: Callable[..., Any]) -> None:
     said = ratecheck("list", "firm", "Figure", "5", "--json")
     assert [row["id"] for row in json.loads(said.out)] == ["firm/fig5", "bridge/firm_fig5"]
-    found = [row["id"] for row in listing.called("Lemma D.1", print)]
-    assert {"affpcl.d1a", "affpcl.d1j", "fslora.lemma_d1"} <= set(found)
+    ids = [row["id"] for row in listing.called("Lemma D.1", print)]
+    assert {"affpcl.d1a", "affpcl.d1j", "fslora.lemma_d1"} <= set(ids)
     assert [row["id"] for row in listing.called("affpcl.d1?", print)] == [
         f"affpcl.d1{letter}" for letter in "abcdefghij"
     ]

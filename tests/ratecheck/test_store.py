@@ -201,10 +201,10 @@ def assert_any_damage_is_noticed(result: Result, block: rc.Block, whole: bytes) 
         damaged = bytearray(whole)
         damaged[position] ^= 1 << int(rng.integers(8))
         path.write_bytes(bytes(damaged))
-        found = result.load(block)
-        noticed += found is None
-        if found is not None:
-            same(found, table)
+        loaded = result.load(block)
+        noticed += loaded is None
+        if loaded is not None:
+            same(loaded, table)
     assert noticed > 50
 
 

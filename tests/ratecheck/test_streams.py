@@ -142,6 +142,7 @@ def test_no_stderr_at_all_costs_no_answer(sources: Path, tmp_path: Path) -> None
     assert [claim["verdict"] for claim in json.loads(out)][:2] == ["holds", "violated"]
 
 
+@pytest.mark.slow
 def test_an_error_that_cannot_be_said_is_an_exit_code(sources: Path, mutant: Path) -> None:
     unsaid = (2, "", "")
     assert ended(bash('"$@" 2>&-', "rnu"), sources) == unsaid

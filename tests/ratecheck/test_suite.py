@@ -21,22 +21,22 @@ def suite(module: ModuleType, **options: Any) -> rc.ExperimentSuite:
     config = module.EXPERIMENT.config_type(rates=(0.5, 1.0))
     double = (module, "FACTOR", 2.0, DECAY)
     attributes = {"small": {module: config}, "wrong": [double], **options}
-    found: rc.ExperimentSuite = type("TestToys", (rc.ExperimentSuite,), attributes)()
-    return found
+    instance: rc.ExperimentSuite = type("TestToys", (rc.ExperimentSuite,), attributes)()
+    return instance
 
 
 @pytest.fixture
 def module(decay: rc.Experiment[Any]) -> ModuleType:
     """The toy rate as a module whose prediction can be replaced."""
-    found = ModuleType("toys.decay")
+    toys = ModuleType("toys.decay")
 
     def analyse(config: Any, table: rc.Table) -> rc.Analysis:
-        stated = found.FACTOR * np.array(config.rates) - np.array(config.rates)
+        stated = toys.FACTOR * np.array(config.rates) - np.array(config.rates)
         return decay.analyse(replace(config, claimed=float(stated[0])), table)
 
-    found.FACTOR = 1.0  # type: ignore[attr-defined]
-    found.EXPERIMENT = replace(decay, analyse=analyse)  # type: ignore[attr-defined]
-    return found
+    toys.FACTOR = 1.0  # type: ignore[attr-defined]
+    toys.EXPERIMENT = replace(decay, analyse=analyse)  # type: ignore[attr-defined]
+    return toys
 
 
 def test_a_sound_experiment_passes(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,10 +216,10 @@ def analyse(config: DriftStepSizeConfig, table: rc.Table) -> rc.Analysis:
                     x, 2 if name == "client" else 4, x[-1] * moves * smooth
                 )
             theory = rc.Law(STATED.get((kind, name)), derived, allowed, limit="zero")
-            found = theory.checks(what, slope)
+            exponents = theory.checks(what, slope)
             if name in FLOORS:
-                found[1:] = [replace(one, name=f"{what}: (24)") for one in found[1:]]
-            checks += found
+                exponents[1:] = [replace(one, name=f"{what}: (24)") for one in exponents[1:]]
+            checks += exponents
             if name in FLOORS:
                 title = f"{what}: below the {PRODUCT:g} of Theorem 1"
                 checks.append(

@@ -31,9 +31,9 @@ def test_the_exponent_is_attained_and_a_larger_one_refuted(name: str) -> None:
     assert isinstance(entry, rc.RateClaim)
     regimes = list(entry.regimes())
     assert of_regimes(regimes)[0] == "consistent"
-    found = {r.variable for r in regimes if of_regimes([r])[0] == "consistent"}
-    assert found == ATTAINED[name]
-    for variable in found:
+    attained = {r.variable for r in regimes if of_regimes([r])[0] == "consistent"}
+    assert attained == ATTAINED[name]
+    for variable in attained:
         wrong = [
             replace(r, predicted=r.predicted - 0.1) if r.variable == variable else r
             for r in regimes

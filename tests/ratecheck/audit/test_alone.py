@@ -73,7 +73,7 @@ def test_no_claim_looks_at_other_instances_of_a_batch() -> None:
     entries = [item.entry for item in rc.find_claims([])]
     claims = [entry for entry in entries if isinstance(entry, rc.Claim) and entry.space.batched]
     assert len(claims) > 500
-    assert {claim.id: found for claim in claims if (found := list(differing(claim)))} == {}
+    assert {claim.id: instances for claim in claims if (instances := list(differing(claim)))} == {}
 
 
 def test_a_claim_that_does_is_seen() -> None:

@@ -56,14 +56,14 @@ def assert_as_found(verdict: rc.Verdict, item: Any) -> None:
 
 def test_the_limit_strikes_while_it_is_made_simple(tmp_path: Path) -> None:
     item = claim(tmp_path / "mine.py", "while True: pass")
-    found: list[rc.Verdict] = []
+    verdicts: list[rc.Verdict] = []
     began = time.process_time()
-    verdict = rc.judge(item.entry, limit=1.0, violated=found.append)
+    verdict = rc.judge(item.entry, limit=1.0, violated=verdicts.append)
     assert time.process_time() - began < 10
     assert verdict.reason.startswith("no answer within 1 s of CPU time")
     vars(module(item.origin))["slow"] = lambda: None  # from now on it is fast
     assert_as_found(verdict, item)
-    assert [one.counterexample for one in found] == [verdict.counterexample]
+    assert [one.counterexample for one in verdicts] == [verdict.counterexample]
     simple = rc.judge(item.entry)
     assert (simple.verdict, simple.counterexample) == ("violated", {"x": 0.4})
 

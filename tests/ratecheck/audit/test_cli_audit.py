@@ -255,12 +255,12 @@ def test_write_leaves_the_data_files(ratecheck: Call, judged: Path, tmp_path: Pa
         "findings.md",
         "counterexamples",
     }
-    found = (tmp_path / "data" / "findings.md").read_text()
-    assert "### 1. my paper, Lemma 2 (`mine.mass`)" in found
-    assert "There the measured side is 0.7, 1.207 times the bound; stated: at most 0.58." in found
+    page = (tmp_path / "data" / "findings.md").read_text()
+    assert "### 1. my paper, Lemma 2 (`mine.mass`)" in page
+    assert "There the measured side is 0.7, 1.207 times the bound; stated: at most 0.58." in page
     replay = tmp_path / "data" / "counterexamples" / "mine.mass.json"
     assert replay.is_file()
-    assert f"Again: `ratecheck audit --replay {replay}`" in found
+    assert f"Again: `ratecheck audit --replay {replay}`" in page
 
 
 @pytest.mark.slow

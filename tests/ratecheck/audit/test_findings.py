@@ -39,7 +39,7 @@ def record(name: str, verdict: str = "holds", **options: Any) -> dict[str, Any]:
 
 
 def false(name: str, **options: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "counterexample": {"p": [1 / 3, 2 / 3], "floor": 0.001},
         "measured": "0.30000000000000004",
         "bound": "0.2",
@@ -47,7 +47,7 @@ def false(name: str, **options: Any) -> dict[str, Any]:
         "note": "a step that breaks",
         **options,
     }
-    return record(name, "violated", **found)
+    return record(name, "violated", **fields)
 
 
 def chapter(page: str, title: str) -> str:
@@ -300,15 +300,15 @@ def test_the_real_catalogue_reads_well() -> None:
     records = []
     for item in catalogue():
         entry = item.entry
-        found = rc.Verdict(entry.id, entry.expect, instances=9)
+        verdict = rc.Verdict(entry.id, entry.expect, instances=9)
         if isinstance(entry, rc.Claim):
             wrong = entry.expect == "violated"
-            found.measured, found.bound = ("3.0", "2.0") if wrong else ("1.0", "2.0")
-            found.ratio = 1.5 if wrong else 0.5
-            found.counterexample = {"A": [[[1.0]], [[0.5]]]} if wrong else None
+            verdict.measured, verdict.bound = ("3.0", "2.0") if wrong else ("1.0", "2.0")
+            verdict.ratio = 1.5 if wrong else 0.5
+            verdict.counterexample = {"A": [[[1.0]], [[0.5]]]} if wrong else None
         elif entry.expect == "not checked":
-            found.reason = entry.note
-        records.append(Result(item, found, "quick", 0).to_record())
+            verdict.reason = entry.note
+        records.append(Result(item, verdict, "quick", 0).to_record())
     page = findings(records, {})
     for told in records:
         headings = re.findall(rf"^(?:### |\*\*).*\(`{told['id']}`\)", page, re.MULTILINE)

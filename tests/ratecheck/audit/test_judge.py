@@ -138,9 +138,9 @@ def test_fractions_multiply_whole_arrays() -> None:
 
 
 def test_a_certificate_reads_floats_as_decimals() -> None:
-    found = certify(claim(), one(0.1, 0.3))
-    assert found.text == ("0.1", "0.3")
-    assert (found.measured, found.bound, found.violated) == (0.1, 0.3, False)
+    proof = certify(claim(), one(0.1, 0.3))
+    assert proof.text == ("0.1", "0.3")
+    assert (proof.measured, proof.bound, proof.violated) == (0.1, 0.3, False)
 
 
 @pytest.mark.parametrize("kind", ["upper", "lower", "identity"])

@@ -33,11 +33,11 @@ KNOWN = {*LETTERS.split(), *ALPHABETS.split(), *OPERATORS.split(), *BRACKETS.spl
 def unknown(latex: str) -> list[str]:
     """Commands of a formula that are not known, and what shows that its brackets do not match."""
     commands = re.findall(r"\\([A-Za-z]+|.)", latex)
-    found = [name for name in commands if name not in KNOWN]
+    unknown_commands = [name for name in commands if name not in KNOWN]
     bare = re.sub(r"\\.", "", latex)
     depth = [bare[:k].count("{") - bare[:k].count("}") for k in range(len(bare) + 1)]
-    found += ["{ }"] * (min(depth) < 0 or depth[-1] != 0)
-    return found + ["left right"] * (commands.count("left") != commands.count("right"))
+    unknown_commands += ["{ }"] * (min(depth) < 0 or depth[-1] != 0)
+    return unknown_commands + ["left right"] * (commands.count("left") != commands.count("right"))
 
 
 def formulas(page: str) -> list[str]:

@@ -104,11 +104,11 @@ class Clock:
 
     def looks(self, meter: _Meter, *steps: float) -> list[float]:
         """What the meter says after each so many CPU seconds."""
-        found = []
+        seconds = []
         for step in steps:
             self.now += step
-            found.append(meter.look())
-        return found
+            seconds.append(meter.look())
+        return seconds
 
 
 @pytest.fixture
@@ -202,8 +202,8 @@ def test_numba_compiles_beyond_the_limit() -> None:
         return total
 
     with time_limit(0.01):
-        found = root(2.0)
-    assert found == pytest.approx(sum((2.0 + k) ** 0.5 for k in range(10)))
+        value = root(2.0)
+    assert value == pytest.approx(sum((2.0 + k) ** 0.5 for k in range(10)))
 
 
 @pytest.mark.slow

@@ -99,12 +99,12 @@ def chapters(page: str) -> Iterator[tuple[str, str]]:
 def misplaced(page: str, claims: dict[str, dict[str, Any]]) -> list[str]:
     """What a page for authors tells in a chapter of another category, or nowhere."""
     categories = {name: claim["category"] for name, claim in claims.items() if claim["category"]}
-    found = [name for name in categories if f"`{name}`" not in page]
+    absent = [name for name in categories if f"`{name}`" not in page]
     for category, text in chapters(page):
         for told in re.split(r"\n- |\n\| |\n\n", text):
             names = [name for name in re.findall(r"`(\w+)`", told) if name in categories]
-            found += [name for name in names[:1] if categories[name] != category]
-    return found
+            absent += [name for name in names[:1] if categories[name] != category]
+    return absent
 
 
 def miscounted(authors: str, findings: str, claims: dict[str, dict[str, Any]]) -> list[str]:
@@ -155,8 +155,8 @@ def test_counts_and_lists_by_category_are_those_of_the_kept_verdicts(paper: str)
 
 def commands(text: str) -> list[str]:
     """The commands on a page, in backticks or on lines of their own."""
-    found = re.findall(r"`(ratecheck [^`]+)`|^\s*(ratecheck .+)$", text, re.MULTILINE)
-    return list(dict.fromkeys((one or other).partition("  #")[0].strip() for one, other in found))
+    matches = re.findall(r"`(ratecheck [^`]+)`|^\s*(ratecheck .+)$", text, re.MULTILINE)
+    return list(dict.fromkeys((one or other).partition("  #")[0].strip() for one, other in matches))
 
 
 @pytest.mark.slow

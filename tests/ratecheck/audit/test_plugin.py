@@ -66,8 +66,8 @@ def run_pytest(
 
 def test_claims_of_collected_files_are_tests(folder: Path) -> None:
     done = run_pytest(folder, "-v", "--ratecheck", "--ratecheck-seed=1", "sections")
-    found = re.findall(r"^(\S+::\S+) ([A-Z]+)", done.stdout, re.MULTILINE)
-    assert dict(found) == {
+    matches = re.findall(r"^(\S+::\S+) ([A-Z]+)", done.stdout, re.MULTILINE)
+    assert dict(matches) == {
         "sections/mine.py::mine.norm": "PASSED",
         "sections/mine.py::mine.mass": "PASSED",
         "sections/mine.py::mine.mass_corrected": "PASSED",

@@ -48,8 +48,8 @@ def verdicts(
     *references: str, workers: int = 2, limit: float | None = None
 ) -> dict[str, rc.Verdict]:
     items = find_claims(references)
-    found = judge_all(items, "quick", 0, workers=workers, limit=limit)
-    return {item.id: verdict for item, verdict in found}
+    judged = judge_all(items, "quick", 0, workers=workers, limit=limit)
+    return {item.id: verdict for item, verdict in judged}
 
 
 @pytest.fixture(scope="module")
@@ -77,17 +77,17 @@ REASONS = {
 def test_what_misbehaves_is_an_error_with_its_reason_and_instance(
     broken: dict[str, rc.Verdict], name: str
 ) -> None:
-    found = broken[f"broken.{name}"]
-    assert found.verdict == "error"
-    assert REASONS[name] in found.reason
-    assert found.counterexample is not None
+    verdict = broken[f"broken.{name}"]
+    assert verdict.verdict == "error"
+    assert REASONS[name] in verdict.reason
+    assert verdict.counterexample is not None
     if name != "shape":  # which fails on the very first instance
-        assert found.counterexample == {"p": [0.5, 0.5]}
+        assert verdict.counterexample == {"p": [0.5, 0.5]}
 
 
 def test_the_others_are_judged_all_the_same(broken: dict[str, rc.Verdict]) -> None:
     good = {"broken.good", "broken.loud", "broken.last"}
-    assert {name for name, found in broken.items() if found.verdict == "holds"} == good
+    assert {name for name, verdict in broken.items() if verdict.verdict == "holds"} == good
     assert len(broken) == len(good) + len(REASONS)
 
 
@@ -101,17 +101,17 @@ def test_verdicts_are_those_of_one_process() -> None:
     for one in here.values():
         del one["seconds"]
     for workers in (1, 3):
-        found = {name: v.to_dict() for name, v in verdicts(path, workers=workers).items()}
-        for one in found.values():
+        judged = {name: v.to_dict() for name, v in verdicts(path, workers=workers).items()}
+        for one in judged.values():
             del one["seconds"]
-        assert found == here
+        assert judged == here
 
 
 @pytest.mark.slow
 def test_compiled_code_that_never_returns_is_killed() -> None:
-    found = verdicts(str(FILES / "stuck.py"), limit=5.0)
-    assert found["stuck.good"].verdict == "holds"
-    stuck = found["stuck.hangs"]
+    judged = verdicts(str(FILES / "stuck.py"), limit=5.0)
+    assert judged["stuck.good"].verdict == "holds"
+    stuck = judged["stuck.hangs"]
     assert stuck.instances > 1  # some with one state, before the first with two
     assert stuck.reason == (
         "no answer within 5 s of CPU time or of waiting (a larger `--limit` allows more); its "
@@ -131,9 +131,9 @@ def test_a_pool_that_breaks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None
         return real(future)
 
     monkeypatch.setattr(pool, "_is_lost", once)
-    found = verdicts(str(FILES / "mine.py"))
+    judged = verdicts(str(FILES / "mine.py"))
     assert broke
-    assert {name: v.verdict for name, v in found.items()} == {
+    assert {name: v.verdict for name, v in judged.items()} == {
         "mine.norm": "holds",
         "mine.mass": "violated",
         "mine.mass_corrected": "holds",
@@ -152,8 +152,8 @@ def test_a_claim_that_always_breaks_its_pool_is_an_error(monkeypatch: pytest.Mon
             yield position, future
 
     monkeypatch.setattr(pool, "_by_one_pool", broken)
-    found = verdicts(f"{FILES / 'mine.py'}::mine.norm", workers=1)["mine.norm"]
-    assert (found.verdict, found.reason) == ("error", "its process ended")
+    judged = verdicts(f"{FILES / 'mine.py'}::mine.norm", workers=1)["mine.norm"]
+    assert (judged.verdict, judged.reason) == ("error", "its process ended")
     assert begun == [0] * 3
 
 

@@ -103,11 +103,11 @@ def test_the_engine_is_part_of_the_key_and_what_prints_is_not(
     from ratecheck._verdicts import verdict as verdict_module
 
     seen: list[set[str]] = []
-    found = revision._imported
+    modules = revision._imported
 
     def spy(roots: Any) -> dict[str, Path]:
-        seen.append(set(found(roots)))
-        return found(roots)
+        seen.append(set(modules(roots)))
+        return modules(roots)
 
     monkeypatch.setattr(revision, "_imported", spy)
     records_module._revision(module(str(mine)))
@@ -175,22 +175,22 @@ def test_a_counterexample_lies_beside_until_the_claim_holds(
 def test_the_counterexample_that_lies_beside_is_of_the_verdict_told_last(
     mine: Path, tmp_path: Path, handed: list[str]
 ) -> None:
-    found = run(mine, tmp_path)[1]
+    lines = run(mine, tmp_path)[1]
     records = Records(tmp_path)
-    replay = records.replay_path(found.item)
+    replay = records.replay_path(lines.item)
     first = replay.read_bytes()
     records.save(
-        Result(found.item, rc.Verdict("mine.mass", "error", reason="no time"), "normal", 0)
+        Result(lines.item, rc.Verdict("mine.mass", "error", reason="no time"), "normal", 0)
     )
     assert replay.read_bytes() == first  # an error says nothing against it
     undecided = rc.Verdict("mine.mass", "not decided", details={"unfinished": True})
-    records.save(Result(found.item, undecided, "normal", 0))
+    records.save(Result(lines.item, undecided, "normal", 0))
     assert replay.read_bytes() == first  # nor does a search that is not over, and is not kept
-    assert records.load(found.item, "normal", 0) is None
-    records.save(Result(found.item, rc.Verdict("mine.mass", "holds"), "quick", 1))
+    assert records.load(lines.item, "normal", 0) is None
+    records.save(Result(lines.item, rc.Verdict("mine.mass", "holds"), "quick", 1))
     handed.clear()
     assert not replay.exists()
-    assert run(mine, tmp_path)[1].to_dict() == found.to_dict()
+    assert run(mine, tmp_path)[1].to_dict() == lines.to_dict()
     assert not handed
     assert replay.read_bytes() == first
     replay.write_bytes(b"damaged")
@@ -270,9 +270,9 @@ def test_a_slight_violation_does_not_look_attained(verdict: tuple[str, float], s
 def three() -> list[Result]:
     """Verdicts on claims of one module of the catalogue."""
     items = find_claims(["ood.lemma_1", "ood.lemma_1_corrected", "ood.lemma_1_convexity"])
-    found = [Result(item, judge(item.entry, "quick", 0), "quick", 0) for item in items]
-    assert [result.verdict.verdict for result in found] == ["violated", "holds", "violated"]
-    return found
+    results = [Result(item, judge(item.entry, "quick", 0), "quick", 0) for item in items]
+    assert [result.verdict.verdict for result in results] == ["violated", "holds", "violated"]
+    return results
 
 
 def test_verdicts_of_the_same_code_and_effort_are_kept(

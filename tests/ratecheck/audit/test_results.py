@@ -97,7 +97,7 @@ def test_what_lies_beside_the_verdicts_is_made_from_them(
 
 def untrue(records: dict[str, dict[str, Any]]) -> list[str]:
     """Claims whose verdict says of a counterexample what it does not show."""
-    found = []
+    problems = []
     for item in find_claims(list(records)):
         record, claim = records[item.id], item.entry
         if not isinstance(claim, rc.Claim):
@@ -113,8 +113,8 @@ def untrue(records: dict[str, dict[str, Any]]) -> list[str]:
             # of 200 neighbours one may be as near to the bound as rounding is
             true &= all(abs(now.pop(key) - told[key]) <= 0.005 for key in ("near", "far"))
             true &= all(told[key] == value for key, value in now.items())
-        found += [] if true else [item.id]
-    return found
+        problems += [] if true else [item.id]
+    return problems
 
 
 @pytest.mark.slow

@@ -25,9 +25,9 @@ def upper(measure: Any, space: rc.Space, **options: Any) -> rc.Claim:
 def small(claim: rc.Claim, **fields: Any) -> dict[str, Any]:
     """The shrunk instance as lists."""
     start = {name: np.asarray(value, dtype=float)[None] for name, value in fields.items()}
-    found = shrink(claim, claim.space.complete(start))
-    assert certify(claim, found).violated
-    return {name: values[0].tolist() for name, values in found.items()}
+    shrunk = shrink(claim, claim.space.complete(start))
+    assert certify(claim, shrunk).violated
+    return {name: values[0].tolist() for name, values in shrunk.items()}
 
 
 def test_every_axis_gets_as_short_as_the_violation_allows() -> None:
@@ -47,13 +47,13 @@ def test_every_axis_gets_as_short_as_the_violation_allows() -> None:
     }
     # needs two agents of different objectives, and one state and dimension
     claim = upper(lambda s: (norm(s.theta[0] - s.theta[-1]), 0.1 * abs(s.A[0, 0, 0])), space)
-    found = small(claim, **start)
-    assert {name: np.shape(v) for name, v in found.items()} == {
+    shrunk = small(claim, **start)
+    assert {name: np.shape(v) for name, v in shrunk.items()} == {
         "mu": (2, 1), "A": (1, 1, 1), "theta": (2, 1),
     }  # fmt: skip
     # a bound of zero would be simpler still, but looks like a borderline case
-    assert abs(found["A"][0][0][0]) == 1
-    assert sorted(np.abs(found["theta"]).ravel().tolist()) == [0, 1]
+    assert abs(shrunk["A"][0][0][0]) == 1
+    assert sorted(np.abs(shrunk["theta"]).ravel().tolist()) == [0, 1]
 
 
 def test_no_axis_gets_shorter_than_its_range() -> None:
@@ -89,9 +89,9 @@ def test_numbers_get_simple(field: Any, start: float, expected: float) -> None:
 def test_rows_of_a_simplex_become_decimals_that_sum_to_one() -> None:
     space = rc.Space(fields={"p": rc.simplex("k")}, sizes={"k": (3, 3)})
     claim = upper(lambda s: (s.p.min(), 0.2), space)
-    found = small(claim, p=[0.217_83, 0.268_91, 0.513_26])["p"]
-    assert sum(round(1000 * part) for part in found) == 1000
-    assert all(round(part, 2) == part for part in found)
+    shrunk = small(claim, p=[0.217_83, 0.268_91, 0.513_26])["p"]
+    assert sum(round(1000 * part) for part in shrunk) == 1000
+    assert all(round(part, 2) == part for part in shrunk)
 
 
 def test_what_a_space_assumes_and_is_given_stays_true() -> None:
@@ -100,8 +100,8 @@ def test_what_a_space_assumes_and_is_given_stays_true() -> None:
         assumes={"x >= 0.3": lambda s: s.x >= 0.3},
         given={"y > x": lambda s: s.y > s.x},
     )
-    found = small(upper(lambda s: (s.x + s.y, 0.1), space), x=0.71, y=0.93)
-    assert found == {"x": 0.5, "y": 1.0}
+    shrunk = small(upper(lambda s: (s.x + s.y, 0.1), space), x=0.71, y=0.93)
+    assert shrunk == {"x": 0.5, "y": 1.0}
 
 
 def test_a_repaired_instance_is_stored_as_it_is_judged() -> None:
@@ -110,9 +110,9 @@ def test_a_repaired_instance_is_stored_as_it_is_judged() -> None:
         repair=lambda f: {"x": f["x"], "y": np.maximum(f["y"], f["x"])},
     )
     claim = upper(lambda s: (s.y, 0.25), space)
-    found = small(claim, x=0.71, y=0.93)
-    assert found["y"] >= found["x"]
-    start = {name: np.array([value]) for name, value in found.items()}
+    shrunk = small(claim, x=0.71, y=0.93)
+    assert shrunk["y"] >= shrunk["x"]
+    start = {name: np.array([value]) for name, value in shrunk.items()}
     assert {k: v.tolist() for k, v in space.complete(start).items()} == {
         k: v.tolist() for k, v in start.items()
     }
@@ -122,8 +122,8 @@ def test_what_does_not_depend_on_the_order_comes_in_one_order() -> None:
     space = rc.Space(fields={"p": rc.simplex("k"), "q": rc.simplex("k")}, sizes={"k": (2, 3)})
     claim = upper(lambda s: (abs(s.p - s.q).sum(), 1), space)
     starts = [([0.9, 0.1, 0.0], [0.0, 0.2, 0.8]), ([0.0, 0.1, 0.9], [0.7, 0.3, 0.0])]
-    found = [small(claim, p=p, q=q) for p, q in starts]
-    assert found[0] == found[1] == {"p": [0.0, 1.0], "q": [1.0, 0.0]}
+    first, second = (small(claim, p=p, q=q) for p, q in starts)
+    assert first == second == {"p": [0.0, 1.0], "q": [1.0, 0.0]}
 
 
 def test_a_slight_violation_stays_one() -> None:
@@ -156,7 +156,7 @@ def test_a_system_keeps_its_standing_assumptions() -> None:
         measure=lambda s: (s.x_star.mean(axis=1), s.x_star_central),
     )  # fmt: skip
     rng = np.random.default_rng(3)
-    found = small(
+    shrunk = small(
         claim,
         mu=rng.dirichlet(np.ones(3), 3),
         A=rng.standard_normal((3, 2, 2)) + 2 * np.eye(2),
@@ -164,16 +164,16 @@ def test_a_system_keeps_its_standing_assumptions() -> None:
         theta=rng.standard_normal((3, 2)),
         floor=0.1,
     )
-    assert np.shape(found["mu"]) == (2, 2)
-    assert np.shape(found["A"]) == (2, 1, 1)
-    stack = {name: np.array(values)[None] for name, values in found.items()}
+    assert np.shape(shrunk["mu"]) == (2, 2)
+    assert np.shape(shrunk["A"]) == (2, 1, 1)
+    stack = {name: np.array(values)[None] for name, values in shrunk.items()}
     assert SYSTEMS.first_broken(stack) is None
 
 
 def test_what_exceeds_a_bound_of_zero_keeps_its_size() -> None:
     space = rc.Space(fields={"x": rc.interval(high=0.7)})
-    found = small(upper(lambda s: (s.x**3, 0 * s.x), space), x=0.66)
-    assert found["x"] ** 3 >= 0.66**3 / 2  # 0.1 would be simpler
+    shrunk = small(upper(lambda s: (s.x**3, 0 * s.x), space), x=0.66)
+    assert shrunk["x"] ** 3 >= 0.66**3 / 2  # 0.1 would be simpler
 
 
 def test_a_bound_does_not_become_zero_where_rounding_is_in_doubt() -> None:

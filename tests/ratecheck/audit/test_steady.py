@@ -135,18 +135,19 @@ def test_both_values_and_their_instance_are_told() -> None:
     assert verdict.counterexample["x"] == 0.5
     told = r"measure returned {} and then {} for the same instance; it must depend on .*"
     sides = r"\(measured, bound\) = \(0\.5, (\d+\.?\d*)\)"
-    found = re.fullmatch(told.format(sides, sides), verdict.reason)
-    assert found is not None, verdict.reason
-    assert found[1] != found[2]
+    match = re.fullmatch(told.format(sides, sides), verdict.reason)
+    assert match is not None, verdict.reason
+    assert match[1] != match[2]
 
 
 def test_a_test_suite_and_a_replay_notice_it() -> None:
     with pytest.raises(AssertionError, match=r"is error.*\n.*and then"):
         rc.assert_holds(upper(noisy(0)))
-    found = rc.replay(upper(noisy(0)), {"x": 0.5, "y": 0.0})
-    assert (found.verdict, AGAIN in found.reason) == ("error", True)
+    verdict = rc.replay(upper(noisy(0)), {"x": 0.5, "y": 0.0})
+    assert (verdict.verdict, AGAIN in verdict.reason) == ("error", True)
 
 
+@pytest.mark.slow
 def test_what_depends_on_the_instance_alone_may_draw_numbers() -> None:
     def measure(s: Any) -> tuple[Any, Any]:
         return s.x * np.random.default_rng(7).integers(1, 3), 2
@@ -203,13 +204,13 @@ def test_two_precisions_that_disagree_ask_a_third_one() -> None:
 )
 def test_what_is_not_violated_exceeds_no_bound(digits: dict[str, float]) -> None:
     try:
-        found = certify(by_digits(**digits), INSTANCE)
+        proof = certify(by_digits(**digits), INSTANCE)
     except Unsettled:
         assert digits["at80"] > certificates._EXCESS
         return
-    assert found.violated == (found.tightness > 1 + certificates._EXCESS)
-    shown = ratio("<=", found)
-    assert shown is None or found.violated or shown <= 1 + 2 * certificates._EXCESS
+    assert proof.violated == (proof.tightness > 1 + certificates._EXCESS)
+    shown = ratio("<=", proof)
+    assert shown is None or proof.violated or shown <= 1 + 2 * certificates._EXCESS
 
 
 def test_sides_that_are_rounding_have_no_ratio() -> None:

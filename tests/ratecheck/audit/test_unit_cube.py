@@ -72,9 +72,9 @@ def test_the_numbers_are_split_mix_of_the_counter() -> None:
         return (mixed(stream + (place + 1) * 0x9E3779B97F4A7C15 & MASK) >> 11) / 2**53
 
     layout = rc.Space(fields={"x": rc.reals()}).layout({})
-    found = rc.random_coordinates(KEY, 0, layout, 200)
+    cube = rc.random_coordinates(KEY, 0, layout, 200)
     seen = set()
-    for k, row in enumerate(found):
+    for k, row in enumerate(cube):
         snapped = uniform(k, 0) < SNAPPED
         for coordinate, value in enumerate(row):
             place = 2 + 3 * coordinate

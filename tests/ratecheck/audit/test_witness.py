@@ -94,8 +94,8 @@ def test_the_share_is_that_of_all_numbers_moved_relative_to_their_size(
         return x + 0 * delta, 19.0  # x = 20 violates it, and 20 (1 + by u) for u > -1 / (20 by)
 
     claim = claim_of(measure, {"delta": rc.interval(), "x": rc.reals(magnitude=(1, 100))})
-    found = share(claim, {"delta": np.array([0.5]), "x": np.array([20.0])}, by, count=4_000)
-    assert found == pytest.approx(expected, abs=0.03)
+    fraction = share(claim, {"delta": np.array([0.5]), "x": np.array([20.0])}, by, count=4_000)
+    assert fraction == pytest.approx(expected, abs=0.03)
 
 
 def test_neighbours_outside_the_space_do_not_count() -> None:
