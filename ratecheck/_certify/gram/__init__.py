@@ -11,6 +11,7 @@ from ratecheck._certify.gram.forms import Form, Statement, Vector
 from ratecheck._certify.gram.problem import Problem
 from ratecheck._certify.gram.proof import Proof, prove
 from ratecheck._certify.gram.solve import Unproved, WorstCase, worst_case
+from ratecheck._certify.gram.verify import positive_semidefinite
 
 __all__ = [
     "Form",
@@ -25,6 +26,7 @@ __all__ = [
     "Unproved",
     "Vector",
     "WorstCase",
+    "positive_semidefinite",
     "prove",
     "theorem",
     "worst_case",

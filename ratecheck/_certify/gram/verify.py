@@ -158,3 +158,14 @@ def negative(matrix: Matrix) -> int | None:
                     rows[i][j] -= share * pivot_row[j]
                     rows[j][i] = rows[i][j]
     return None
+
+
+def positive_semidefinite(matrix: Matrix) -> bool:
+    """Whether a symmetric matrix of fractions has no negative eigenvalue, decided exactly.
+
+    >>> tiny = Fraction(1, 10**30)
+    >>> [positive_semidefinite([[1, 1], [1, 1 + change]]) for change in (tiny, -tiny)]
+    [True, False]
+    """
+    rows = [[Fraction(entry) for entry in row] for row in matrix]
+    return negative(rows) is None
