@@ -126,6 +126,9 @@ def _public_names() -> str:
         lines = []
         for alias in group.names:
             thing = getattr(ratecheck, alias.name)
+            if inspect.ismodule(thing):
+                lines += [f".. automodule:: {thing.__name__}", "   :members:", ""]
+                continue
             kind = "class" if inspect.isclass(thing) else "function" if callable(thing) else "data"
             lines.append(f".. auto{kind}:: ratecheck.{alias.name}")
             lines += ["   :members:", ""] if kind == "class" else [""]

@@ -19,6 +19,7 @@ PAGES += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 #: Of a page's program, by its place: what to change so that it prints something else.
 CHANGES = {
     ("README.md", 1): ("gamma=0.01", "gamma=0.001"),
+    ("certificates.md", 0): ("p.show((x - a * g)", "p.show((x + a * g)"),
     ("expectation.md", 0): ("[0.4, 0.6]", "[0.2, 0.8]"),
     ("expectation.md", 1): ("0.9 * x + 0.1", "0.8 * x + 0.2"),
     ("expectation.md", 2): ("beta=5.0", "beta=0.05"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from ratecheck._certify.gram.declared import Theorem, disagreement, theorem_of
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._discover.papers import installed
+from ratecheck._verdicts.certificates import read
 
 ITEMS = [(item, stated) for item in find_claims([]) if (stated := theorem_of(item))]
 #: The quickest of every paper; all of them in the slow tests.
@@ -89,3 +92,20 @@ def test_a_stronger_statement_has_no_proof(item: Item, stated: Theorem) -> None:
 def test_what_is_called_loose_is(name: str) -> None:
     (stated,) = [stated for item, stated in ITEMS if item.id == name]
     gram.prove(_tightened(stated)()).check()
+
+
+def test_the_page_names_them() -> None:
+    page = Path("docs/certificates.md").read_text()
+    packages = {paper: package.split(".")[-1] for paper, package in installed().items()}
+    for paper, folder in packages.items():
+        (row,) = re.findall(rf"^\| {folder} \| (\d+): (.*) \|$", page, re.MULTILINE)
+        names = {item.id.partition(".")[2] for item, _ in ITEMS if item.entry.paper == paper}
+        assert (int(row[0]), set(re.findall(r"`(\w+)`", row[1]))) == (len(names), names)
+
+
+@pytest.mark.parametrize("paper", installed())
+def test_papers_keep_their_certificates(paper: str) -> None:
+    folder = Path(*installed()[paper].split("."), "results")
+    certificates = {one["id"]: one["kind"] for one in read(folder)["certificates"]}
+    names = [item.id for item, _ in ITEMS if item.entry.paper == paper]
+    assert {certificates.get(name) for name in names} == {"quadratic"}
