@@ -29,6 +29,7 @@ from ratecheck._commands.arguments import (
     Constant,
     Data,
     Effort,
+    Enclose,
     File,
     Id,
     Ids,
@@ -53,6 +54,7 @@ from ratecheck._commands.arguments import (
     SaveAdapters,
     Seed,
     Settings,
+    Sizes,
     TensorBoard,
     Threads,
     Variables,
@@ -68,7 +70,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="ratecheck",
-    help="Reproduce the figures of papers, measure their rates and audit what they claim.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -490,12 +491,18 @@ def certify(
     limit: Limit = None,
     as_json: Json = False,
     write: Keep = None,
+    constant: Enclose = False,
+    sizes: Sizes = None,
 ) -> None:
     """Prove that false claims are false, by rationals and balls, with certificates."""
     from ratecheck._commands import certify as commands
 
     if check is not None:
         _exit(commands.check(check, claims or (), as_json))
+    elif constant or sizes:
+        from ratecheck._commands import certify_constants
+
+        certify_constants.prove(claims or (), sizes or (), limit, out, write, as_json)
     else:
         commands.show(commands.prove(claims or (), results, limit, out, write), as_json)
 
@@ -538,6 +545,22 @@ def bench(
     else:
         experiments.show_bench(rows)
     _exit(all(row.correct for row in rows))
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _before_commands(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="The same as `version`."),
+    ] = False,
+) -> None:
+    """Reproduce the figures of papers, measure their rates and audit what they claim."""
 
 
 @app.command()

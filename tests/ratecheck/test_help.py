@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -120,3 +121,12 @@ def test_a_shell_asks_for_them_without_a_numerical_library() -> None:
         env={**os.environ, **asked, "COMP_CWORD": "2"},
     )
     assert done.stdout.split() == ["firm", "fslora"]
+
+
+def test_the_version_is_an_option_and_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = []
+    for arguments in (["version"], ["--version"]):
+        assert not app(args=arguments, standalone_mode=False)
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+    assert re.search(r"^ratecheck \d", printed[0], re.MULTILINE)
