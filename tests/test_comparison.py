@@ -28,7 +28,7 @@ def program(name: str) -> ModuleType:
 
 def test_lines_are_counted() -> None:
     counts = []
-    for name in ("pepit", "hypothesis", "ratecheck"):
+    for name in ("pepit", "gram", "hypothesis", "ratecheck"):
         text = (PROGRAMS / f"with_{name}.py").read_text()
         counts.append(sum(bool(line.strip()) for line in text.splitlines()))
     assert f"| {' | '.join(map(str, counts))} |" in PAGE
@@ -56,6 +56,17 @@ def test_ratecheck_does_too_and_attains_both_bounds() -> None:
     assert wrong.counterexample == {"weights": [1.0], "knees": [0.1], "start": 1.0}
     assert re.search(r"knee 0\.1 and start 1, measured 0\.045, bound 0\.0417", PAGE)
     assert (wrong.measured, wrong.bound[:6]) == ("0.045", "0.0416")
+
+
+def test_both_theorems_are_proved_and_the_wrong_constant_is_not() -> None:
+    output = program("with_gram")
+    for problem in (output.theorem_1(), output.theorem_2()):
+        proof = rc.gram.prove(problem)
+        proof.check()
+        assert proof.excess == 0
+    assert rc.gram.worst_case(output.theorem_1(24)).value == pytest.approx(24 / 22, rel=1e-6)
+    with pytest.raises(rc.gram.Unproved):
+        rc.gram.prove(output.theorem_1(24))
 
 
 if importlib.util.find_spec("PEPit"):  # which is no library that we ask for
