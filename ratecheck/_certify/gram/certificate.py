@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
 from linsys import InputError
-from ratecheck._certify.certificate import head
+from linsys.linalg.balls import Undecided
+from ratecheck._certify.certificate import head, of_counterexample
+from ratecheck._certify.enclosures import BITS, Unprovable, enclose
 from ratecheck._certify.gram.declared import (
     DIGITS,
     Theorem,
@@ -28,13 +31,22 @@ KIND, KEYS = "quadratic", {"theorem", "excess", "terms"}
 def of_theorem(item: Item, theorem: Theorem) -> dict[str, Any]:
     """The certificate of a claim that a theorem states.
 
+    Where there is no proof, the worst instance of the theorem is tried on the claim itself: the
+    certificate may be that of a counterexample.
+
     Raises:
-        Unproved: there is no proof, or the theorem does not state the claim.
+        Unproved: there is neither, or the theorem does not state the claim.
     """
     assert isinstance(item.entry, Claim)
     if reason := disagreement(theorem, item.entry):
         raise Unproved(reason)
-    proof = prove(theorem.problem)
+    try:
+        proof = prove(theorem.problem)
+    except Unproved as error:
+        counterexample = _broken(item, item.entry, theorem)
+        if counterexample is None:
+            raise Unproved(str(error)) from None
+        return counterexample
     return {
         **head(item, KIND),
         "arithmetic": "exact rationals",
@@ -42,6 +54,20 @@ def of_theorem(item: Item, theorem: Theorem) -> dict[str, Any]:
         "excess": str(proof.excess),
         "terms": [dict(term) for term in proof.terms],
     }
+
+
+def _broken(item: Item, claim: Claim, theorem: Theorem) -> dict[str, Any] | None:
+    """The certificate that the claim is false at the worst instance of its theorem, if it is."""
+    instance = theorem.candidate()
+    if instance is None or set(instance) != set(claim.space.fields):
+        return None
+    for bits in BITS:
+        with contextlib.suppress(Undecided, Unprovable):
+            enclosed = enclose(claim, instance, bits)
+            met = all(told == "proved" for told in enclosed.assumptions.values())
+            if met and enclosed.violates(claim.relation):
+                return of_counterexample(item, instance, enclosed)
+    return None
 
 
 def stated(theorem: Theorem) -> dict[str, Any]:

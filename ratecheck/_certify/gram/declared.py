@@ -13,8 +13,9 @@ import numpy as np
 
 from linsys import InputError
 from linsys.linalg import Numbers, precision
-from ratecheck._certify.gram.forms import Form
+from ratecheck._certify.gram.forms import Form, Number
 from ratecheck._certify.gram.problem import Problem
+from ratecheck._certify.gram.solve import worst_case
 from ratecheck._claims.claim import Claim, OfInstance
 from ratecheck._claims.fields import magnitude_of
 from ratecheck._claims.samples import Batch, draw
@@ -43,6 +44,9 @@ class Theorem:
             the shape of the claim's sides first, and then, for vectors, any number of axes.
         power: the sides of the conclusion are this power of the claim's, which are not negative,
         scale: times what this function of an instance returns, which is positive; one without.
+        back: vectors and values by name to an instance of the claim's space, plain lists by field.
+            Where there is no proof, the worst instance is tried on the claim itself.
+        numbers: of the parameters, for the worst instance.
     """
 
     id: str
@@ -50,6 +54,16 @@ class Theorem:
     at: Callable[..., Mapping[str, Any]]
     power: int = 1
     scale: Callable[..., Any] | None = None
+    back: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    numbers: Mapping[str, Number] | None = None
+
+    def candidate(self) -> Mapping[str, Any] | None:
+        """An instance at which the claim may be false; None where none is recovered."""
+        if self.back is None:
+            return None
+        worst = worst_case(self.problem.at(**(self.numbers or {})))
+        instance = {**worst.vectors, **worst.values, **(self.numbers or {})}
+        return {name: np.asarray(x).tolist() for name, x in self.back(instance).items()}
 
     @property
     def problem(self) -> Problem:
@@ -72,6 +86,8 @@ def theorem(
     at: Callable[..., Mapping[str, Any]],
     power: int = 1,
     scale: Callable[..., Any] | None = None,
+    back: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+    numbers: Mapping[str, Number] | None = None,
 ) -> Callable[[Callable[[Problem], Any]], Theorem]:
     """Declare that a statement about vectors is a claim's, to be proved for all dimensions.
 
@@ -89,7 +105,7 @@ def theorem(
         raise InputError(f"`power` must be 1 or 2; found {power!r}")
 
     def declare(state: Callable[[Problem], Any]) -> Theorem:
-        return Theorem(id, state, at, power, scale)
+        return Theorem(id, state, at, power, scale, back, numbers)
 
     return declare
 

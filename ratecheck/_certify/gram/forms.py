@@ -110,6 +110,17 @@ class Form:
         number = exact(value)
         return cls({(ONE, ()): number} if number else {})
 
+    def at(self, numbers: Mapping[str, Fraction]) -> Form:
+        """The form with numbers in the place of some parameters."""
+
+        def put(monomial: Monomial, c: Fraction) -> tuple[Monomial, Fraction]:
+            for name, power in monomial:
+                c *= numbers[name] ** power if name in numbers else 1
+            return tuple(pair for pair in monomial if pair[0] not in numbers), c
+
+        parts = ((put(m, c), atom) for (m, atom), c in self.terms.items())
+        return Form(_sum(((m, atom), c) for (m, c), atom in parts))
+
     @property
     def scalar(self) -> bool:
         """Whether it is a polynomial of the parameters alone."""

@@ -14,8 +14,10 @@ from ratecheck._certify.gram.forms import (
     Atom,
     Form,
     Monomial,
+    Number,
     Statement,
     Vector,
+    exact,
     quotient,
     times,
     written,
@@ -221,6 +223,30 @@ class Problem:
         for one in vectors:
             for monomial, name in one.terms:
                 self.extra_squares.append((times(monomial, monomial), name))
+
+    def at(self, **numbers: Number) -> Problem:
+        """The same with numbers in the place of parameters, for a worst instance of these.
+
+        >>> p = Problem()
+        >>> x, a = p.vector("x"), p.parameter("a")
+        >>> p.show(a * x.squared <= x.squared)
+        >>> print(p.at(a="0.5").conclusion)
+        (1/2) <x, x> <= <x, x>
+        """
+        values = {name: exact(number, name) for name, number in numbers.items()}
+        if unknown := sorted(set(values) - set(self.parameters)):
+            raise InputError(f"`numbers` must be of parameters; found {unknown}")
+        if below := [name for name, number in values.items() if number < 0]:
+            raise InputError(f"`{below[0]}` must not be negative; found {values[below[0]]}")
+        assumptions = [
+            Assumption(a.name, tuple(tuple(f.at(values) for f in row) for row in a.matrix), a.equal)
+            for a in self.assumed
+        ]
+        conclusion = self.conclusion
+        if conclusion is not None:
+            conclusion = Statement(conclusion.measured.at(values), conclusion.bound.at(values))
+        left = [name for name in self.parameters if name not in values]
+        return Problem(dict(self.spaces), [*self.scalars], left, assumptions, conclusion)
 
     def monomials(self, value: Any) -> list[Monomial]:
         """The monomials of a polynomial of parameters."""

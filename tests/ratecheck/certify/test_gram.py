@@ -94,6 +94,21 @@ def test_a_parameter_stays_a_symbol() -> None:
         gram.prove(p)
 
 
+def test_numbers_in_the_place_of_parameters_have_a_worst_instance() -> None:
+    """One gradient step with a = 1/2, L = 1 and mu = 1/5: (1 - a mu)^2, attained."""
+    p = gram.Problem()
+    x, g = p.vectors("x g")
+    mu, L, a = (p.parameter(name) for name in ("mu", "L", "a"))
+    p.assume(mu * L * x.squared + g.squared <= (mu + L) * (x @ g), "smooth and strongly convex")
+    p.show((x - a * g).squared <= x.squared)
+    with pytest.raises(InputError, match="have numbers for its parameters"):
+        gram.worst_case(p)
+    worst = gram.worst_case(p.at(mu="0.2", L=1, a="0.5"))
+    assert worst.value == pytest.approx(0.81, rel=1e-6)
+    moved = worst.vectors["x"] - 0.5 * worst.vectors["g"]
+    assert moved @ moved == pytest.approx(0.81, rel=1e-5)
+
+
 def test_a_negative_multiplier_and_a_wrong_identity_are_no_proof() -> None:
     p = gram.Problem()
     x, y = p.vectors("x y")
@@ -125,6 +140,8 @@ def test_a_negative_multiplier_and_a_wrong_identity_are_no_proof() -> None:
         (lambda p, x, y: bool(x.squared <= 1), "must be assumed or shown"),
         (lambda p, x, y: p.cauchy_schwarz(x, y), "`vector` must have a norm"),
         (lambda p, x, y: p.bounded(x, -1), "`norm` must be a sum of products of parameters"),
+        (lambda p, x, y: p.at(b=1), "`numbers` must be of parameters; found ['b']"),
+        (lambda p, x, y: (p.parameter("a"), p.at(a=-1)), "`a` must not be negative; found -1"),
         (lambda p, x, y: p.multiply("no", "other"), "`name` must be of an assumption"),
         (lambda p, x, y: p.positive_semidefinite([[x @ y, 1]]), "must be square and symmetric"),
         (lambda p, x, y: x + 1, "`vector` must be a vector; found 1"),

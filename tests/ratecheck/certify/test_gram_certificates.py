@@ -54,6 +54,20 @@ def test_the_comparison_sees_a_wrong_power(monkeypatch: pytest.MonkeyPatch) -> N
     assert "`measured` of the theorem must be" in disagreement(wrong, claim)
 
 
+def test_the_worst_instance_of_a_false_bound_is_a_counterexample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = proved("false")
+    assert content["kind"] == "counterexample"
+    v, w = content["instance"]["v"], content["instance"]["w"]
+    assert len(v) == len(w) == 1  # as few dimensions as needed
+    assert verify(content).startswith("violated: measured in [")
+    theorem = theorem_of(ITEMS["false"])
+    assert theorem is not None
+    monkeypatch.setattr(declared.Theorem, "candidate", lambda self: {"v": v, "w": [0.0], "a": 0.5})
+    assert "there are no multipliers" in prove(ITEMS["false"], None).reason
+
+
 Change = Callable[[dict[str, Any]], Any]
 
 

@@ -89,3 +89,18 @@ def unmet_theorem(p):
     v, w = p.vectors("v w")
     p.assume(v.squared <= w.squared, "|v| <= |w|")
     p.show(v.squared <= v.squared + w.squared)
+
+
+@PAPER.upper("false", ref="6", tex="|v+w|^2", on=PAIRS)
+def false(v, w, a):
+    """|v + w|^2 <= 2 |v|^2 + (19/10) |w|^2, which is false near v = w alone."""
+    return squared(v + w), 2 * squared(v) + 19 * squared(w) / 10
+
+
+@rc.gram.theorem(
+    "vec.false", at=_given, back=lambda worst: {"v": worst["v"], "w": worst["w"], "a": 0.5}
+)
+def false_theorem(p):
+    """The same for all dimensions."""
+    v, w = p.vectors("v w")
+    p.show((v + w).squared <= 2 * v.squared + "19/10" * w.squared)
