@@ -37,8 +37,14 @@ Floats = NDArray[np.float64]
 
 #: A multiplier below this share of the largest one is left out.
 _NOTHING = 1e-6
-#: The least eigenvalue of all multipliers from which they are rounded.
-_INTERIOR = 1e-8
+#: Below this least eigenvalue there are no multipliers; above it, it may be the solver's accuracy.
+_NONE = -1e-5
+#: So often multipliers are restricted to where they are positive.
+_DEPTH = 6
+_NO_MULTIPLIERS = (
+    "there are no multipliers of this form: the bound may be false, an assumption or a factor may "
+    "be missing ({})"
+)
 #: Eigenvalues below these shares of the largest are zeros; tried in this order.
 _ZEROS = (1e-6, 1e-5, 1e-4, 1e-3)
 #: Entries of vectors that a multiplier has to vanish on have denominators up to this.
@@ -123,10 +129,7 @@ def solve(equations: System, measured: Form, bound: Form, goal: str) -> Solution
                 raise
             raise Unproved("the solver fails on a degenerate program") from None
     if program.status not in ("optimal", "optimal_inaccurate"):
-        raise Unproved(
-            "there are no multipliers of this form: the bound may be false, an assumption or a "
-            f"factor may be missing (the solver says {program.status})"
-        )
+        raise Unproved(_NO_MULTIPLIERS.format(f"the solver says {program.status}"))
     multipliers = [
         np.asarray(P.value, dtype=float).reshape(c.size, c.size)
         for P, c in zip(matrices, equations.cells, strict=True)
@@ -190,14 +193,19 @@ def _rounded(
     """Round where there is room around the multipliers; else remove the room that there is not."""
     equations = system(cells, [bound - measured])
     solution = solve(equations, measured, bound, "margin")
+    if solution.value < _NONE:
+        raise Unproved(_NO_MULTIPLIERS.format("the least eigenvalue of all would be negative"))
     for terms in _roundings(equations, bound - measured, solution):
         with contextlib.suppress(Wrong):
             verify(problem, terms, excess)
             return terms
-    if depth < 6:
+    if depth < _DEPTH:
+        tried: list[list[int]] = []
         for zero in _ZEROS:
             smaller = _without_zeros(equations, solution, zero)
-            if smaller is not None:
+            sizes = [cell.size for cell in smaller or ()]
+            if smaller is not None and sizes not in tried:
+                tried.append(sizes)
                 with contextlib.suppress(Unproved):
                     return _rounded(problem, smaller, measured, bound, excess, depth + 1)
     raise Unproved(
