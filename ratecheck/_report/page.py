@@ -83,6 +83,7 @@ def _claims(records: Sequence[Record]) -> list[Shown]:
             "constructed": record.get("constructed", ""),
             "verdict": record["verdict"],
             "label": Verdict.of_known(record).label,
+            "proof": record.get("proof", ""),
             "surprise": record["expected"] if record["verdict"] != record["expected"] else "",
             "current": record["current"],
             "ratio": ratio(record["ratio"]),

@@ -9,8 +9,9 @@ import pytest
 
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._report import page as pages
-from ratecheck._report.kept import known_in, of_known
+from ratecheck._report.kept import known_in, of_known, proof
 from ratecheck._report.stored import Stored
+from ratecheck._verdicts.certificates import read
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,6 +30,7 @@ def page() -> str:
             "current": True,
             "replay": "again",
             "instance": None,
+            "proof": proof(item),
         }
         for item in find_claims(())
         if item.id in known
@@ -66,3 +68,15 @@ def test_papers_come_before_the_tables(page: str) -> None:
         assert order == sorted(order)
         assert "Where it breaks" in chapter
         assert "Corrected" in chapter
+
+
+def test_what_certificates_prove_is_said_of_each_statement(page: str) -> None:
+    row = re.search(r'<tr id="affpcl\.e1:row">.*?</tr>', page)
+    assert row is not None
+    assert "proved for all dimensions by exact rationals" in row[0]
+    chapter = page[page.index('id="paper-affpcl"') : page.index('id="paper-firm"')]
+    numbers = re.search(r"certificates prove (\d+) false ones and (\d+) true ones", chapter)
+    assert numbers is not None
+    kept = read(ROOT / "experiments" / "affpcl" / "results")["certificates"]
+    false = sum(one["kind"] == "counterexample" for one in kept)
+    assert (int(numbers[1]), int(numbers[2])) == (false, len(kept) - false)
