@@ -250,3 +250,33 @@ def corF3_lyap(p: g.Problem) -> None:
 def corF3_lyap_sharper(p: g.Problem) -> None:
     """The Lyapunov function of (22-2) and (20) contracts by 1 - alpha up to less noise."""
     _lyapunov(p, 4, 32)
+
+
+def _several(at: Any, divisor: int, of_theta: bool) -> Any:
+    """With the level of the noise sigma^2/(n - 1), for two agents or more."""
+    stepped = _with_step(at, divisor, of_theta)
+    return lambda stack: {**stepped(stack), "noise": stack.sigma**2 / (stack.n - 1)}
+
+
+@g.theorem("affpcl.corE1_sharper", at=_several(_at_e, 2, True))
+def corE1_sharper(p: g.Problem) -> None:
+    """The same with alpha sigma^2/(n - 1), for every alpha <= lambda^b/2."""
+    dtheta, own = p.vectors("dtheta g")
+    b, noise, a = (p.parameter(name) for name in ("b", "noise", "a"))
+    p.assume(dtheta @ own >= b * dtheta.squared, "affpcl.e1")
+    p.assume(own.squared <= dtheta.squared + noise, "affpcl.e2_sharper, with c = n - 1")
+    p.assume(2 * a <= b, "alpha <= lambda^b/2")
+    step = "3/2" * b * dtheta.squared - 2 * (dtheta @ own) + a * own.squared
+    p.show(step <= a * noise)
+
+
+@g.theorem("affpcl.corF1_sharper", at=_several(_at_f1, 2, False))
+def corF1_sharper(p: g.Problem) -> None:
+    """The same with alpha sigma^2/(n - 1), for every alpha <= lambda^c/(2 G_A^2)."""
+    dx, own = p.vectors("dx g")
+    c, G, noise, a = (p.parameter(name) for name in ("c", "G", "noise", "a"))
+    p.assume(dx @ own >= c * dx.squared, "affpcl.f1")
+    p.assume(own.squared <= G**2 * dx.squared + noise, "affpcl.f2_sharper, with c = n - 1")
+    p.assume(2 * a * G**2 <= c, "alpha <= lambda^c/(2 G_A^2)")
+    step = "3/2" * c * dx.squared - 2 * (dx @ own) + a * own.squared
+    p.show(step <= a * noise)

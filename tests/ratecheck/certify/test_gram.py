@@ -52,6 +52,8 @@ def test_where_the_bound_is_rounded_down_a_millionth_more_is_proved() -> None:
         gram.prove(p, excess=Fraction(0))
     with pytest.raises(Wrong):
         verify(p, proof.terms, Fraction(0))
+    with pytest.raises(Wrong, match="`excess` must not be negative"):
+        verify(p, proof.terms, Fraction(-1))
 
 
 @pytest.mark.parametrize("name", ["gradient descent", "Halpern", "heavy ball"])
