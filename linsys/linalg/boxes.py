@@ -37,6 +37,7 @@ from linsys.linalg.boxes_forms import (
     Enclosure,
     Floats,
     bounds_of,
+    common_factors,
     free_degree,
     inverted,
     is_number,
@@ -47,10 +48,12 @@ from linsys.linalg.boxes_functions import absolute, affine, exponential, logarit
 from linsys.linalg.boxes_paths import Answer, State
 from linsys.linalg.boxes_products import (
     difference_of_itself,
+    divided,
     inverse,
+    multiplied,
     negative,
+    of_factors,
     plus_constant,
-    product,
     quotient,
     quotient_of_itself,
     spread,
@@ -111,6 +114,9 @@ class Form(Enclosure):
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, Form):
             return with_constant(self, other, plus_constant)
+        for x, y in ((self, other), (other, self)):
+            if y.exact is not None:
+                return plus_constant(x, y.exact)
         return total(*sorted((self, other), key=id))
 
     __radd__ = __add__
@@ -133,11 +139,11 @@ class Form(Enclosure):
         return (-self) + other
 
     def __mul__(self, other: Any) -> Any:
-        if other is self:
+        if other is self and self.exact is None:
             return square(self)
         if not isinstance(other, Form):
             return with_constant(self, other, times_constant)
-        return product(*sorted((self, other), key=id))
+        return multiplied(self, other)
 
     __rmul__ = __mul__
 
@@ -148,6 +154,8 @@ class Form(Enclosure):
             if is_number(other) and other == 0:
                 raise ZeroDivisionError("division by zero")
             return with_constant(self, other, lambda x, k: times_constant(x, inverted(k)))
+        if other.exact is not None and other.exact[0]:
+            return times_constant(self, inverted(other.exact))
         return quotient(self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
@@ -279,6 +287,10 @@ def larger(x: Any, y: Any) -> Any:
     # y + max(x - y, 0), and max(d, 0) = (d + |d|) / 2 has its slope
     lo, hi = difference.lo, difference.hi
     positive, negative = lo >= 0, hi <= 0
+    if positive.all():
+        return x
+    if negative.all():
+        return y if isinstance(y, Form) else constant(y)
     slope = np.where(positive, 1.0, np.where(negative, 0.0, hi / (hi - lo)))
     up = rounding.up
     most = np.maximum(up(hi - slope * hi), up(-slope * lo))
@@ -290,7 +302,11 @@ def larger(x: Any, y: Any) -> Any:
     other = y if isinstance(y, Form) else None
     least, largest = bounds_of(y)[:2] if other is None else (other.lo, other.hi)
     lo, hi = np.maximum(x.lo, least), np.maximum(x.hi, largest)
-    return Form(lo, hi, result.c, result.a, result.e, result.degree, result.of)
+    made = Form(lo, hi, result.c, result.a, result.e, result.degree, result.of)
+    common = {} if other is None else common_factors(x, other, signed=False)
+    if other is None or not common:
+        return made
+    return of_factors(made, x, common, larger(divided(x, common), divided(other, common)))
 
 
 def smaller(x: Any, y: Any) -> Any:
@@ -303,28 +319,8 @@ def without_common_factors(x: Form, y: Form) -> tuple[Form, Form]:
 
     Where such a factor is 0 both are 0 (or infinite, where they are divided by it).
     """
-    first = {id(base): (base, exponent) for base, exponent in x.factors or ((x, 1.0),)}
-    second = {id(base): (base, exponent) for base, exponent in y.factors or ((y, 1.0),)}
-    common: dict[int, float] = {}
-    for key in first.keys() & second.keys():
-        (base, p), (_, q) = first[key], second[key]
-        shared = min(p, q) if p > 0 and q > 0 else max(p, q) if p < 0 and q < 0 else 0.0
-        if not bool((base.lo >= 0).all()):
-            shared = math.trunc(shared / 2) * 2.0
-        if shared and base.of:
-            common[key] = shared
-    if not common:
-        return x, y
-    return divided(first, common), divided(second, common)
-
-
-def divided(factors: dict[int, tuple[Form, float]], common: dict[int, float]) -> Form:
-    product: Any = constant(1)
-    for key, (base, exponent) in factors.items():
-        rest = exponent - common.get(key, 0.0)
-        if rest:
-            product = product * base**rest
-    return product  # type: ignore[no-any-return]
+    common = common_factors(x, y, signed=False)
+    return (divided(x, common), divided(y, common)) if common else (x, y)
 
 
 def compared(x: Form, other: Any, decided: Callable[[Floats, Floats], Any]) -> Any:

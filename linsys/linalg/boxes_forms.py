@@ -21,7 +21,9 @@ __all__ = [
     "F",
     "Factors",
     "Floats",
+    "Terms",
     "bounds_of",
+    "common_factors",
     "free_degree",
     "inverted",
     "is_number",
@@ -39,6 +41,8 @@ Floats = NDArray[np.float64]
 Ends = tuple[Floats, Floats]
 #: Numbers and exponents.
 Factors = tuple[tuple[Any, float], ...]
+#: Numbers and coefficients.
+Terms = tuple[tuple[Any, Fraction], ...]
 F = TypeVar("F", bound="Enclosure")
 #: A float64 of at most so many digits in a formula is the decimal that it is written as.
 _DIGITS = 12
@@ -84,7 +88,7 @@ class Enclosure:
         of: the coordinates that it depends on, as bits.
     """
 
-    __slots__ = ("a", "c", "degree", "e", "factors", "hi", "lo", "of")
+    __slots__ = ("a", "c", "degree", "e", "factors", "hi", "lo", "of", "terms")
 
     def __init__(
         self,
@@ -114,9 +118,19 @@ class Enclosure:
         #: The numbers whose powers it is a product of, where it was made so: of two sides of a
         #: bound those in common cancel.
         self.factors: Factors = ()
+        #: The numbers that it is a sum of, with coefficients, where it was made so: of two that are
+        #: subtracted those in common cancel.
+        self.terms: Terms = ()
 
     def __repr__(self) -> str:
         return f"Form({self.lo}, {self.hi})"
+
+    @property
+    def exact(self) -> Any:
+        """What :func:`bounds_of` says of it, if it is a known constant; else None."""
+        if self.of or self.lo.size > 1 or self.lo[0] != self.hi[0]:
+            return None
+        return np.array([self.lo[0], self.hi[0], self.lo[0], 0.0])
 
     @property
     def is_zero(self) -> bool:
@@ -134,17 +148,24 @@ class Enclosure:
     @classmethod
     def of_number(cls, value: Any) -> Self:
         """A plain number, in boxes of any number: a float counts as its shortest decimal."""
+        key = "number", value, type(value)
+        if State.known is not None and key in State.known:
+            known: Self = State.known[key]
+            return known
         low, high, nearest, distance = bounds_of(value)
         lo, hi, c = (np.array([end]) for end in (low, high, nearest))
         degree = (0.0,) * State.coordinates
-        return cls(lo, hi, c, np.zeros((1, 1)), np.array([distance]), degree)
+        made = cls(lo, hi, c, np.zeros((1, 1)), np.array([distance]), degree)
+        if State.known is not None:
+            State.known[key] = made
+        return made
 
 
 def unchecked(lo: Floats, hi: Floats, c: Floats, a: Floats, e: Floats, like: F) -> F:
     """One whose interval and first-order part are already beside each other."""
     made = type(like).__new__(type(like))
     made.lo, made.hi, made.c, made.a, made.e = lo, hi, c, a, e
-    made.degree, made.of, made.factors = like.degree, like.of, ()
+    made.degree, made.of, made.factors, made.terms = like.degree, like.of, (), ()
     return made
 
 
@@ -162,6 +183,28 @@ def joined(*powers: tuple[F, float]) -> Factors:
             bases[id(base)] = base
             exponents[id(base)] = exponents.get(id(base), 0.0) + power * exponent
     return tuple((bases[key], exponent) for key, exponent in exponents.items() if exponent)
+
+
+def common_factors(x: F, y: F, *, signed: bool) -> dict[int, float]:
+    """The exponents of the factors that two numbers have in common, by the ids of these factors.
+
+    Args:
+        x: a number.
+        y: another one.
+        signed: whether factors may be negative; else only what is known not to be is taken.
+    """
+    first = {id(base): (base, exponent) for base, exponent in x.factors or ((x, 1.0),)}
+    common: dict[int, float] = {}
+    for base, q in y.factors or ((y, 1.0),):
+        if id(base) not in first or not base.of:
+            continue
+        p = first[id(base)][1]
+        shared = min(p, q) if p > 0 and q > 0 else max(p, q) if p < 0 and q < 0 else 0.0
+        if not signed and shared and not bool((base.lo >= 0).all()):
+            shared = math.trunc(shared / 2) * 2.0
+        if shared:
+            common[id(base)] = shared
+    return common
 
 
 def is_number(value: Any) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -154,10 +156,14 @@ def _size_alone(x: F) -> F:
 @once
 def root(x: F) -> F:
     """The square root; that of a product has the roots of its factors."""
+    if x.exact is not None and x.lo[0] >= 0:
+        p, q = Fraction(float(x.lo[0])).as_integer_ratio()
+        if math.isqrt(p) ** 2 == p and math.isqrt(q) ** 2 == q:
+            return x.constant(Fraction(math.isqrt(p), math.isqrt(q)))
     made = _root_alone(x)
     halves = []
     for factor, exponent in x.factors:
-        if exponent % 4 == 2:  # the root of x^2 is |x|
+        if exponent % 2 == 0:  # the root of x^2 is |x|
             halves.append((absolute(factor), exponent / 2))
         elif bool((factor.lo >= 0).all()):
             halves.append((factor, exponent / 2))
@@ -170,4 +176,9 @@ def root(x: F) -> F:
 @once
 def absolute(x: F) -> F:
     """|x|."""
-    return x if bool((x.lo >= 0).all()) else _size_alone(x)
+    if bool((x.lo >= 0).all()):
+        return x
+    made = _size_alone(x)
+    if x.factors:
+        made.factors = tuple((absolute(base), exponent) for base, exponent in x.factors)
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from linsys.linalg import boxes_rounding as rounding
 from linsys.linalg.boxes_forms import (
     Ends,
     F,
+    bounds_of,
+    common_factors,
     free_degree,
     joined,
     once,
@@ -18,12 +21,16 @@ from linsys.linalg.boxes_forms import (
     same_degree,
     unchecked,
 )
-from linsys.linalg.boxes_functions import curved, inside
+from linsys.linalg.boxes_functions import curved, inside, root
+from linsys.linalg.boxes_paths import State
 
 __all__ = [
     "difference_of_itself",
+    "divided",
     "inverse",
+    "multiplied",
     "negative",
+    "of_factors",
     "plus_constant",
     "product",
     "quotient",
@@ -36,20 +43,143 @@ __all__ = [
 ]
 
 
+#: Sums of more terms are not examined.
+_MOST_TERMS = 16
+
+
 @once
 def total(x: F, y: F) -> F:
-    """The sum of two numbers."""
+    """The sum of two numbers, with what they have in common: terms that cancel, and factors.
+
+    Sums of the same numbers are the same number, up to a factor: x - y, y - x and x - (x + y) / 2.
+    """
+    if State.known is None or not (x.of and y.of):
+        return _total(x, y)
+    merged: dict[int, tuple[F, Fraction]] = {}
+    before = 0
+    for one in (x, y):
+        for atom, coefficient in one.terms or ((one, Fraction(1)),):
+            before += 1
+            so_far = merged.get(id(atom), (atom, Fraction(0)))[1]
+            merged[id(atom)] = atom, so_far + coefficient
+    terms = sorted((pair for pair in merged.values() if pair[1]), key=lambda pair: id(pair[0]))
+    if len(terms) > _MOST_TERMS:
+        return _total(x, y)
+    same_degree(x, y)
+    if not terms:
+        return x.constant(0) if before else x
+    lead = terms[0][1]
+    if abs(lead.numerator) & (abs(lead.numerator) - 1) or lead.denominator & (lead.denominator - 1):
+        return _total(x, y)  # not a power of two, by which a product is exact
+    primitive = tuple((atom, coefficient / lead) for atom, coefficient in terms)
+    key = "terms", tuple((id(atom), coefficient) for atom, coefficient in primitive)
+    if key not in State.known:
+        if len(primitive) == before:
+            made = _scaled(_total(x, y), 1 / lead)
+            made = made if made.terms == () else copied(made)
+        else:
+            made = _scaled(*primitive[0])
+            for atom, coefficient in primitive[1:]:
+                made = _total(*sorted((made, _scaled(atom, coefficient)), key=id))
+        if len(primitive) > 1:
+            made = copied(made)
+            made.terms = primitive
+        State.known[key] = made, primitive
+    known: F = State.known[key][0]
+    return _scaled(known, lead)
+
+
+def copied(x: F) -> F:
+    """The same number, as another object."""
+    made = unchecked(x.lo, x.hi, x.c, x.a, x.e, x)
+    made.factors, made.terms = x.factors, x.terms
+    return made
+
+
+def _scaled(x: F, coefficient: Fraction) -> F:
+    """A number times a rational."""
+    if coefficient == 1:
+        return x
+    if coefficient == -1:
+        return negative(x)  # type: ignore[no-any-return]
+    return times_constant(x, bounds_of(coefficient))  # type: ignore[no-any-return]
+
+
+def _total(x: F, y: F) -> F:
+    """The sum; of products with common factors it is a product, too."""
     degree = same_degree(x, y)
     c, a = x.c + y.c, x.a + y.a
     e = (x.e + y.e + roundings(c, a)) * rounding.GROW
     lo, hi = rounding.down(x.lo + y.lo), rounding.up(x.hi + y.hi)
-    return x.made(lo, hi, c, a, e, degree, x.of | y.of)
+    made = x.made(lo, hi, c, a, e, degree, x.of | y.of)
+    common = common_factors(x, y, signed=True)
+    if not common:
+        return made
+    return of_factors(made, x, common, sum_of(divided(x, common), divided(y, common)))
+
+
+def sum_of(x: F, y: F) -> F:
+    """The sum, whichever comes first."""
+    made: F = total(*sorted((x, y), key=id))
+    return made
+
+
+def of_factors(made: F, x: F, common: dict[int, float], rest: F) -> F:
+    """A number that also is the product of some of the factors of x and of the rest."""
+    bases = [base for base, _ in x.factors or ((x, 1.0),) if id(base) in common]
+    whole = rest
+    for base in bases:
+        whole = multiplied(whole, power(base, common[id(base)]))
+    better = whole.e < made.e
+    c, e = np.where(better, whole.c, made.c), np.where(better, whole.e, made.e)
+    a = np.where(better, whole.a, made.a)
+    lo, hi = np.maximum(made.lo, whole.lo), np.minimum(made.hi, whole.hi)
+    both = x.made(lo, hi, c, a, e, made.degree, made.of)
+    both.factors = joined(*((base, common[id(base)]) for base in bases), (rest, 1.0))
+    return both
+
+
+def divided(x: F, common: dict[int, float]) -> F:
+    """A product without these powers of its factors."""
+    made: F | None = None
+    for base, exponent in x.factors or ((x, 1.0),):
+        rest = exponent - common.get(id(base), 0.0)
+        if rest:
+            factor = power(base, rest)
+            made = factor if made is None else multiplied(made, factor)
+    return x.constant(1) if made is None else made
+
+
+def multiplied(x: F, y: F) -> F:
+    """The product, whichever comes first; by a known constant it is a multiple."""
+    for one, other in ((x, y), (y, x)):
+        if other.exact is not None:
+            return times_constant(one, other.exact)  # type: ignore[no-any-return]
+    if x is y:
+        return square(x)  # type: ignore[no-any-return]
+    return product(*sorted((x, y), key=id))  # type: ignore[no-any-return]
+
+
+def power(x: F, exponent: float) -> F:
+    """x to a power that is half a whole number."""
+    if exponent < 0:
+        inverted: F = inverse(power(x, -exponent))
+        return inverted
+    if exponent == int(exponent):
+        return whole_power(x, int(exponent))  # type: ignore[no-any-return]
+    return whole_power(root(x), int(2 * exponent))  # type: ignore[no-any-return]
 
 
 @once
 def negative(x: F) -> F:
     """Minus a number."""
-    return unchecked(-x.hi, -x.lo, -x.c, -x.a, x.e, x)
+    made = unchecked(-x.hi, -x.lo, -x.c, -x.a, x.e, x)
+    if x.of:
+        made.factors = joined((x, 1.0), (x.constant(-1), 1.0))
+        made.terms = tuple((atom, -q) for atom, q in x.terms or ((x, Fraction(1)),))
+    if State.known is not None:  # minus that is the number itself
+        State.known["negative", id(made)] = x, (made,)
+    return made
 
 
 @once
@@ -58,6 +188,8 @@ def plus_constant(x: F, k: Any) -> F:
     low, high, nearest, distance = k
     if low == high == 0:
         return x
+    if x.exact is not None and low == high:
+        return x.constant(Fraction(float(x.lo[0])) + Fraction(float(low)))
     if not x.is_zero:
         free_degree(x)
     c = x.c + nearest
@@ -69,7 +201,12 @@ def plus_constant(x: F, k: Any) -> F:
 @once
 def times_constant(x: F, k: Any) -> Any:
     """The product with a plain number."""
+    if x.exact is not None and k[0] == k[1]:
+        return x.constant(Fraction(float(x.lo[0])) * Fraction(float(k[0])))
     made = _times(x, k)
+    if made is not x and made.of and k[0] == k[1]:
+        exact = Fraction(float(k[2]))
+        made.terms = tuple((atom, exact * q) for atom, q in x.terms or ((x, Fraction(1)),))
     if made is not x and made.of:
         made.factors = joined((x, 1.0), (x.constant(float(k[2])) if k[0] == k[1] else made, 1.0))
         if k[0] != k[1]:
@@ -174,9 +311,8 @@ def whole_power(x: F, n: int) -> Any:
     if n == 0:
         return x.constant(1)
     if n % 2:
-        return x if n == 1 else x * whole_power(x, n - 1)
-    half = whole_power(x, n // 2)
-    return half * half
+        return x if n == 1 else multiplied(x, whole_power(x, n - 1))
+    return square(whole_power(x, n // 2))
 
 
 @once
@@ -209,7 +345,7 @@ def inverse(x: F) -> F:
 @once
 def quotient(x: F, y: F) -> F:
     """x / y; of boxes in which y may be 0 nothing is known."""
-    made = product(x, inverse(y))
+    made = multiplied(x, inverse(y))
     # of the intervals alone, which are divided with one rounding
     sure = (y.lo > 0) | (y.hi < 0)
     low, high = np.where(sure, y.lo, np.nan), np.where(sure, y.hi, np.nan)

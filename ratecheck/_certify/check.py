@@ -16,6 +16,7 @@ from typing import Any
 
 from linsys import InputError
 from linsys.linalg.balls import Undecided
+from ratecheck._certify import constants
 from ratecheck._certify.certificate import FORMAT, of_identity, read, revision
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, apart, enclose
 from ratecheck._certify.gram import certificate as theorems
@@ -29,6 +30,7 @@ _KEYS = {
     "counterexample": {"bits", "digits", "constants", "assumptions", "cases", "instance"},
     "identity": {"sizes", "all_sizes", "branches", "drawn", "log2_chance"},
     theorems.KIND: theorems.KEYS,
+    constants.KIND: constants.KEYS,
 }
 _EVERY = {"id", "revision", "relation", "arithmetic"}
 
@@ -108,6 +110,11 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
         try:
             return theorems.check(content, item)
         except Wrong as error:
+            raise Refused(str(error)) from None
+    if kind == constants.KIND:
+        try:
+            return constants.verify(content, claim)
+        except Unprovable as error:
             raise Refused(str(error)) from None
     return (
         _identity(content, item, claim) if kind == "identity" else _counterexample(content, claim)

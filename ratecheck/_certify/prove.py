@@ -12,12 +12,14 @@ from typing import Any
 from linsys import InputError
 from linsys.linalg.balls import Undecided
 from ratecheck._certify.certificate import of_counterexample, of_identity
+from ratecheck._certify.constants import Doing, constant as enclose_constant
 from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
 from ratecheck._certify.gram.certificate import of_theorem
 from ratecheck._certify.gram.declared import Theorem, theorem_of
 from ratecheck._certify.gram.solve import Unproved
 from ratecheck._certify.identities import Broken, decide
 from ratecheck._claims.claim import Claim, Entry
+from ratecheck._claims.space import Sizes
 from ratecheck._discover.catalogue import Item
 from ratecheck._fallback import plain_name
 from ratecheck._processes.limit import TimeLimit, time_limit
@@ -48,19 +50,29 @@ class Proof:
 
 
 def certify(
-    claim: Entry | str, instance: Mapping[str, Any] | None = None, limit: float = LIMIT
+    claim: Entry | str,
+    instance: Mapping[str, Any] | None = None,
+    limit: float = LIMIT,
+    *,
+    constant: bool = False,
+    sizes: Sizes | None = None,
 ) -> Proof:
     """Prove a claim's verdict: that it is false at an instance, or of an identity that it is true.
+
+    Or enclose the best constant of an upper or a lower bound, for the instances of given sizes.
 
     Args:
         claim: any claim, or the id of one of the catalogue.
         instance: plain lists by field, to prove that the claim is false there; by default the
             counterexample of a quick search.
         limit: seconds of CPU time for the proof.
+        constant: enclose the constant.
+        sizes: for the constant, the size of every axis, such as ``{"n": 2, "d": 1}``; by default
+            the smallest ones at which the claim says something.
 
     Raises:
-        InputError: extra ``certify`` is not installed, the instance has other fields, or this is no
-            claim.
+        InputError: extra ``certify`` is not installed, the instance has other fields, the claim has
+            other sizes or no constant, or this is no claim.
 
     >>> from ratecheck import claim, interval
     >>> @claim(id="mine.root", source="", kind="upper", text="", fields={"x": interval()})
@@ -69,9 +81,16 @@ def certify(
     >>> proof = certify(root)
     >>> proof.certificate["cases"]
     [{'entry': 0, 'measured': ['1/10', '1/10'], 'bound': ['1/100', '1/100']}]
+    >>> @claim(id="mine.mean", source="", kind="upper", text="", fields={"x": interval("n")})
+    ... def mean(x):
+    ...     return x.mean(), x.max()
+    >>> certify(mean, constant=True, sizes={"n": 2}).certificate["ratio"]
+    ['1', '1.000500001']
     """
     claim = claim if isinstance(claim, Entry) else entry_of(claim)
     item = _item(claim)
+    if constant or sizes is not None:
+        return prove_constant(item, sizes, limit)
     if instance is None and isinstance(claim, Claim):
         verdict = judge(claim)
         instance = verdict.counterexample if verdict.verdict == "violated" else None
@@ -132,6 +151,20 @@ def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) 
     except TimeLimit as error:
         reason = f"{error}; {reason}" if reason else str(error)
     return Proof(item.id, reason=reason)
+
+
+def prove_constant(
+    item: Item,
+    sizes: Sizes | None = None,
+    limit: float = LIMIT,
+    state: Path | None = None,
+    doing: Doing = lambda boxes, left, proved: None,
+) -> Proof:
+    """An interval for the best constant of a bound; see :func:`ratecheck._certify.constants`."""
+    if not isinstance(item.entry, Claim) or item.entry.relation == "==":
+        raise InputError(f"`claim` must be an upper or a lower bound; found {item.id}")
+    certificate, reason = enclose_constant(item, sizes, limit, state=state, doing=doing)
+    return Proof(item.id, certificate, reason)
 
 
 def _prove_theorem(item: Item, theorem: Theorem, limit: float) -> Proof:

@@ -209,6 +209,17 @@ Certificates = Annotated[
     Path,
     typer.Option("--out", metavar="FOLDER", help="Folder of the certificates.", parser=folder),
 ]
+Enclose = Annotated[
+    bool, typer.Option("--constant", help="Enclose the best constants of bounds that hold.")
+]
+Sizes = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="n=2,d=1",
+        help="With --constant: the size of every axis.",
+        show_default="the smallest that say something",
+    ),
+]
 Keep = Annotated[
     Path | None,
     typer.Option(

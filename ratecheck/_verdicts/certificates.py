@@ -48,6 +48,10 @@ def in_words(certificate: Mapping[str, Any]) -> str:
         excess = certificate["excess"]
         more = "" if excess == "0" else f", with 1 + {excess} times the bound"
         return f"proved for all dimensions by {certificate['arithmetic']}{more}"
+    if certificate["kind"] == "constant":
+        sizes = ", ".join(f"{name} = {size}" for name, size in certificate["sizes"].items())
+        low, high = certificate["ratio"]
+        return f"ratio proved in [{low}, {high}]{' for ' if sizes else ''}{sizes}"
     sizes = "all sizes" if certificate["all_sizes"] else f"{len(certificate['sizes'])} sizes"
     return f"proved for {sizes} but for a chance below 2^{certificate['log2_chance']}"
 
@@ -64,6 +68,12 @@ def counts(kept: Kept) -> dict[str, tuple[int, int]]:
             ("identities", sum(c["kind"] == "identity" for c in proved), true),
         )
     }
+
+
+def enclosed(kept: Kept) -> int:
+    """How many bounds have a constant proved within 1 % of the one found, or 2 % if attained."""
+    ratios = [map(float, c["ratio"]) for c in kept["certificates"] if c["kind"] == "constant"]
+    return sum(high <= low * (1.02 if low > 1 - 1e-7 else 1.01) for low, high in ratios)
 
 
 def tables(kept: Kept) -> str:
@@ -99,6 +109,16 @@ def tables(kept: Kept) -> str:
             told, excess = one["theorem"], one["excess"]
             more = "1" if excess == "0" else f"1 + {excess}"
             lines.append(_row([f"`{one['id']}`", told["text"], str(len(told["assumes"])), more]))
+    constants = [one for one in kept["certificates"] if one["kind"] == "constant"]
+    if constants:
+        lines += ["", "## Constants of bounds that hold, enclosed for their smallest sizes", ""]
+        lines += [
+            "| claim | sizes | ratio, found | ratio, proved | boxes |",
+            "|---|---|---|---|---|",
+        ]
+        for one in constants:
+            sizes = ", ".join(f"{name} = {size}" for name, size in one["sizes"].items())
+            lines.append(_row([f"`{one['id']}`", sizes, *one["ratio"], f"{one['boxes']:,}"]))
     lines += ["", "## False claims and identities without a certificate", ""]
     lines += ["| claim | why |", "|---|---|"]
     for one in kept["unproved"]:

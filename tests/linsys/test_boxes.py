@@ -130,10 +130,14 @@ def misses(count: int, seed: int) -> tuple[int, int]:
         formula = random_formula(rng, int(rng.integers(1, 5)), k)
         low, high = random_boxes(rng, k)
         forms: list[Any] = []
-        with np.errstate(all="ignore"), box_arithmetic():
+
+        def over_boxes(rows: Any, low: Any = low, high: Any = high) -> bool:
             x = coordinates(low, high)
-            # a constant is one of many boxes, too
-            evaluated(formula, lambda n, x=x: leaf_of(n, x), of_boxes, forms)
+            evaluated(formula, lambda n: leaf_of(n, x), of_boxes, forms)  # noqa: B023
+            return True
+
+        with np.errstate(all="ignore"), box_arithmetic():
+            assert list(every_path(over_boxes, BOXES, 1, Paths(BOXES)))
         for box in range(BOXES):
             for point in range(POINTS):
                 t = rng.uniform(0, 1, size=k) if point else rng.integers(0, 2, size=k) * 1.0

@@ -1,0 +1,245 @@
+"""Branch and bound over boxes of instances: the least constant that holds in all of them.
+
+The boxes in which the constant is largest are divided first, so that the search may be stopped at
+any time: the largest constant of those that are left holds everywhere. What was divided, and along
+which coordinate, is a tree. It is all that a checker needs, which evaluates the boxes anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ratecheck._certify.cover import Coordinate
+from ratecheck._certify.enclosures import Unprovable
+from ratecheck._certify.examine import Examined, Problem
+from ratecheck._claims.fields import Numbers
+
+__all__ = ["Branching", "divided", "replay"]
+
+#: Boxes that are divided at once, and the most that may wait.
+BATCH, MOST = 384, 400_000
+#: A leaf of the tree; other codes are one more than the coordinate that is divided.
+_LEAF = 0
+
+
+class Branching:
+    """The boxes that are left, and the tree of those before them.
+
+    Args:
+        problem: the bound.
+        target: a box in which this constant holds is done.
+    """
+
+    def __init__(self, problem: Problem, target: float) -> None:
+        self.problem, self.target = problem, target
+        low, high = problem.cover.roots()
+        self.roots = low.shape[1]
+        #: Of every box of the tree the code and the number of the first of its two parts.
+        self.codes = np.zeros(0, dtype=np.uint8)
+        self.first = np.zeros(0, dtype=np.int64)
+        k = len(low)
+        self.low, self.high = np.empty((k, 0)), np.empty((k, 0))
+        self.ratio, self.split = np.empty(0), np.empty(0, dtype=int)
+        self.node, self.depth = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        for start in range(0, self.roots, 2 * BATCH):
+            part = slice(start, start + 2 * BATCH)
+            examined = problem.examine(low[:, part], high[:, part], target, target)
+            self._take(examined, np.zeros(len(examined.ratio), dtype=np.int64))
+
+    @property
+    def proved(self) -> float:
+        """The constant that is proved so far; infinite where none is."""
+        return max(self.target, float(self.ratio.max(initial=0.0)))
+
+    @property
+    def done(self) -> bool:
+        """Whether the target is proved."""
+        return not len(self.ratio)
+
+    def worst(self) -> Numbers:
+        """The middle of a box in which nothing better is known."""
+        at = int(np.argmax(self.ratio))
+        return np.asarray((self.low[:, at] + self.high[:, at]) / 2)
+
+    def step(self) -> None:
+        """Divide the boxes with the largest constants, and examine their parts.
+
+        Raises:
+            Unprovable: these boxes are points, or too many boxes wait.
+        """
+        # where nothing is known the larger box comes first
+        key = np.where(np.isfinite(self.ratio), self.ratio, 1e300) * 2.0 ** np.where(
+            np.isfinite(self.ratio), 0, -self.depth
+        )
+        some = min(BATCH, len(key))
+        at = np.argpartition(-key, some - 1)[:some] if some < len(key) else np.arange(some)
+        if (self.split[at] < 0).any():
+            stuck = at[self.split[at] < 0][0]
+            raise Unprovable(f"nothing is known of {self._point(stuck)}")
+        if len(key) > MOST:
+            raise Unprovable(f"more than {MOST:,} boxes wait")
+        low, high = self.low[:, at], self.high[:, at]
+        low, high = divided(self.problem.cover.coordinates, low, high, self.split[at])
+        parts = self.problem.examine(low, high, self.target, self.target)
+        self.codes[self.node[at]] = self.split[at] + 1
+        self.first[self.node[at]] = len(self.codes) + 2 * np.arange(some)
+        depth = np.repeat(self.depth[at] + 1, 2)
+        rest = np.ones(len(key), dtype=bool)
+        rest[at] = False
+        self._keep(rest)
+        self._take(parts, depth)
+
+    def _point(self, at: Any) -> str:
+        names = [c.field for c in self.problem.cover.coordinates]
+        values = [
+            f"{name} = {value:.6g}" for name, value in zip(names, self.low[:, at], strict=True)
+        ]
+        return f"the instance {', '.join(values)}"[:200]
+
+    def _keep(self, rows: Any) -> None:
+        self.low, self.high = self.low[:, rows], self.high[:, rows]
+        self.ratio, self.split = self.ratio[rows], self.split[rows]
+        self.node, self.depth = self.node[rows], self.depth[rows]
+
+    def _take(self, found: Examined, depth: Any) -> None:
+        """Take in new boxes; those that are not done wait."""
+        node = len(self.codes) + np.arange(len(found.ratio))
+        self.codes = np.concatenate([self.codes, np.zeros(len(node), dtype=np.uint8)])
+        self.first = np.concatenate([self.first, np.zeros(len(node), dtype=np.int64)])
+        left = ~found.closed
+        self.low = np.concatenate([self.low, found.low[:, left]], axis=1)
+        self.high = np.concatenate([self.high, found.high[:, left]], axis=1)
+        self.ratio = np.concatenate([self.ratio, found.ratio[left]])
+        self.split = np.concatenate([self.split, found.split[left]])
+        self.node = np.concatenate([self.node, node[left]])
+        self.depth = np.concatenate([self.depth, depth[left]])
+
+    def tree(self) -> str:
+        """The tree as text: the codes of all boxes, level by level."""
+        level, codes = np.arange(self.roots), []
+        while len(level):
+            own = self.codes[level]
+            codes.append(own)
+            first = self.first[level[own > _LEAF]]
+            level = np.stack([first, first + 1], axis=1).ravel()
+        packed = zlib.compress(np.concatenate(codes).tobytes(), 9)
+        return base64.b85encode(packed).decode()
+
+    def save(self, path: Path, key: str) -> None:
+        """Write all of it to a file, from which :func:`load` goes on."""
+        names = ("codes", "first", "low", "high", "ratio", "split", "node", "depth")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            np.savez_compressed(file, key=key, **{name: getattr(self, name) for name in names})
+
+    def load(self, path: Path, key: str) -> bool:
+        """Go on from a file, if it is of the same key: claim, revision, sizes and target."""
+        try:
+            with np.load(path) as stored:
+                if str(stored["key"]) != key:
+                    return False
+                for name in stored.files:
+                    if name != "key":
+                        setattr(self, name, stored[name])
+        except (OSError, ValueError, KeyError, EOFError, zlib.error):
+            return False
+        return True
+
+
+def divided(
+    coordinates: list[Coordinate], low: Numbers, high: Numbers, split: Any
+) -> tuple[Numbers, Numbers]:
+    """The two parts of each box, (k, B) to (k, 2 B), side by side.
+
+    >>> one = Coordinate("t", 1.0, 4.0, "whole")
+    >>> [side.tolist() for side in divided([one], np.array([[1.0]]), np.array([[4.0]]), [0])]
+    [[[1.0, 3.0]], [[2.0, 4.0]]]
+    """
+    lows, highs = np.repeat(low, 2, axis=1), np.repeat(high, 2, axis=1)
+    split = np.asarray(split)
+    for i, one in enumerate(coordinates):
+        rows = np.flatnonzero(split == i)
+        if not len(rows):
+            continue
+        a, b = low[i, rows], high[i, rows]
+        at = _middles(one, a, b)
+        highs[i, 2 * rows] = np.floor(at) if one.kind == "whole" else at
+        lows[i, 2 * rows + 1] = np.floor(at) + 1 if one.kind == "whole" else at
+    return lows, highs
+
+
+def _middles(one: Coordinate, a: Numbers, b: Numbers) -> Numbers:
+    middle = a + (b - a) / 2
+    if one.kind == "whole":
+        return np.where((a > 0) & (b > 4 * a), np.sqrt(np.maximum(a, 0)) * np.sqrt(b), middle)
+    if one.kind == "ratio":
+        return np.where(b > 1.01 * a, np.sqrt(a) * np.sqrt(b), middle)
+    if one.kind == "zoom":
+        size = np.sqrt(np.abs(a)) * np.sqrt(np.abs(b))
+        wide = np.maximum(np.abs(a), np.abs(b)) > 2 * np.minimum(np.abs(a), np.abs(b))
+        at = np.where(wide, np.where(a > 0, size, -size), middle)
+        at = np.where(a == 0, b / 4, np.where(b == 0, a / 4, at))
+        return np.where((a < 0) & (b > 0), 0.0, at)
+    return middle
+
+
+def replay(
+    problem: Problem, tree: str, target: float, proved: float,
+    doing: Callable[[int], None] = lambda done: None,
+) -> int:  # fmt: skip
+    """Go through a tree and evaluate every box of it anew; how many there are.
+
+    Raises:
+        Unprovable: a leaf is not proved, or the tree has other boxes.
+    """
+    try:
+        data = zlib.decompress(base64.b85decode(tree))
+    except (ValueError, zlib.error) as error:
+        raise Unprovable(f"the tree is not readable: {error}") from None
+    codes = np.frombuffer(data, dtype=np.uint8)
+    low, high = problem.cover.roots()
+    at = 0
+    while low.shape[1]:
+        count = low.shape[1]
+        own = codes[at : at + count].astype(int)
+        if len(own) < count:
+            raise Unprovable(
+                f"the tree must say what becomes of {at + count} boxes; it ends before"
+            )
+        at += count
+        if (own > len(low)).any():
+            raise Unprovable("the tree divides along a coordinate that there is not")
+        parts = []
+        for start in range(0, count, 2 * BATCH):
+            rows = slice(start, start + 2 * BATCH)
+            found = problem.examine(low[:, rows], high[:, rows], target, proved)
+            code = own[rows]
+            if (~found.closed & (code == _LEAF)).any():
+                at_least = float(found.ratio[~found.closed & (code == _LEAF)].max())
+                raise Unprovable(
+                    f"a leaf of the tree is proved with the constant {at_least:.9g} only"
+                )
+            inner = code > _LEAF
+            parts.append(
+                divided(
+                    problem.cover.coordinates, found.low[:, inner], found.high[:, inner],
+                    code[inner] - 1,
+                )
+            )  # fmt: skip
+            doing(at)
+        low, high = (np.concatenate([part[side] for part in parts], axis=1) for side in (0, 1))
+    if at != len(codes):
+        raise Unprovable(f"the tree must have {at} boxes; it has {len(codes)}")
+    return at
+
+
+def finite(value: float) -> float | None:
+    """A number, or None of an infinite one."""
+    return value if math.isfinite(value) else None

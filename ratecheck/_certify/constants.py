@@ -1,0 +1,381 @@
+"""Two-sided constants: the best one lies between what a search finds and what boxes prove.
+
+For an upper bound the constant is the smallest q with measured <= q bound, for a lower one that
+with bound <= q measured: the largest ratio of the two sides, as in a verdict. From below it is the
+ratio at an instance, which balls enclose. From above it is proved by branch and bound over boxes
+that hold every instance of the sizes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from linsys import InputError
+from linsys.linalg.balls import Undecided
+from ratecheck._certify.branch import Branching, replay
+from ratecheck._certify.certificate import head
+from ratecheck._certify.cover import Cover, Weights, independent
+from ratecheck._certify.enclosures import BITS, Unprovable, enclose
+from ratecheck._certify.examine import Problem, Unscaled, problem
+from ratecheck._claims.certificates import certify as in_high_precision, ratio
+from ratecheck._claims.claim import Claim
+from ratecheck._claims.space import Fault, Fields, Sizes
+from ratecheck._discover.catalogue import Item
+from ratecheck._processes.limit import TimeLimit, time_limit
+from ratecheck._search.search import Effort, Search
+from ratecheck._verdicts.verdict import plain, tightest_instance
+
+__all__ = [
+    "ARITHMETIC",
+    "KEYS",
+    "KIND",
+    "Least",
+    "constant",
+    "least",
+    "of_sizes",
+    "smallest",
+    "verify",
+]
+
+KIND, ARITHMETIC = "constant", "float64, rounded outward"
+#: What a certificate has to say of a constant.
+KEYS = {"sizes", "ratio", "target", "alike", "boxes", "tree", "instance"}
+#: How far above the ratio found a constant is proved: of bounds that are attained, of others, and
+#: of all where that took little time.
+ATTAINED, WITHIN, CLOSE = 0.019, 0.0095, 0.0005
+#: The share of the limit that the first proof may take for a second one.
+_LITTLE = 0.1
+#: The search for a ratio from below.
+EFFORT = Effort(random=1_500, examples=1, ascents=2, budget=1_500)
+#: Combinations of sizes that are looked at for one at which the claim says something.
+_SIZES = 12
+#: What is said of a certificate is rounded to so many digits, outward.
+_DIGITS = 12
+_MARGIN = 1e-9
+#: Seconds that the evaluation under way may take after the limit.
+_GRACE = 3.0
+
+#: Told of a search: boxes so far, boxes left, the constant that is proved so far.
+Doing = Callable[[int, int, float], None]
+
+
+class Least:
+    """The largest ratio that a search found at given sizes.
+
+    Args:
+        sizes: of the instance.
+        found: the ratio; 0 where no instance has two positive sides.
+        instance: plain lists by field.
+        surely: a rational that the ratio at the instance is not below, by balls; None where balls
+            do not say so.
+    """
+
+    def __init__(
+        self, sizes: Sizes, found: float, instance: Mapping[str, Any], surely: Fraction | None
+    ) -> None:
+        self.sizes, self.found, self.instance, self.surely = sizes, found, instance, surely
+
+
+def of_sizes(claim: Claim, sizes: Sizes) -> Claim:
+    """The claim about instances of these sizes alone.
+
+    Raises:
+        InputError: the space has other sizes.
+    """
+    space = claim.space
+    if set(sizes) != set(space.sizes):
+        raise InputError(f"`sizes` must be of {sorted(space.sizes)}; found {sorted(sizes)}")
+    for name, size in sizes.items():
+        low, high = space.sizes[name]
+        if not isinstance(size, int) or not low <= size <= high:
+            raise InputError(f"size `{name}` must be from {low} to {high}; found {size!r}")
+
+    def fits(corner: Fields) -> bool:
+        stacks = {name: np.asarray(corner[name], dtype=float)[None] for name in space.fields}
+        try:
+            return space.sizes_of(stacks) == sizes
+        except InputError:
+            return False
+
+    corners = [corner for corner in space.corners if fits(corner)]  # type: ignore[arg-type]
+    fixed = {name: (size, size) for name, size in sizes.items()}
+    return replace(claim, space=replace(space, sizes=fixed, corners=corners), family=())
+
+
+def smallest(claim: Claim) -> Least:
+    """The largest ratio found at the smallest sizes at which both sides are ever positive."""
+    nothing = None
+    for sizes in claim.space.all_sizes()[:_SIZES]:
+        one = least(claim, sizes)
+        if one.found > 0:
+            return one
+        nothing = nothing or one
+    assert nothing is not None
+    return nothing
+
+
+def least(claim: Claim, sizes: Sizes, seed: int = 0) -> Least:
+    """The largest ratio of the two sides that a search finds at instances of these sizes."""
+    search = Search(of_sizes(claim, sizes), seed)
+    search.run(EFFORT)
+    if not search.instances:
+        return Least(sizes, 0.0, {}, None)
+    _, scored = tightest_instance(search, EFFORT)
+    found = ratio(claim.relation, in_high_precision(claim, scored.fields))
+    instance = plain(scored.fields)
+    if found is None or found <= 0:
+        return Least(sizes, 0.0, instance, None)
+    return Least(sizes, found, instance, at_least(claim, instance))
+
+
+def at_least(claim: Claim, instance: Mapping[str, Any]) -> Fraction | None:
+    """A rational that the ratio of the sides at an instance is not below, by balls."""
+    best = None
+    for bits in BITS[:3]:
+        try:
+            enclosed = enclose(claim, instance, bits)
+        except (Undecided, Unprovable, InputError):
+            continue
+        ratios = []
+        for case in enclosed.cases:
+            top, bottom = case.measured, case.bound
+            if claim.relation == ">=":
+                top, bottom = bottom, top
+            ratios.append(top[0] / bottom[1] if bottom[0] > 0 else Fraction(0))
+        best = max(min(ratios), best or Fraction(0))
+        if min(ratios) > 0:
+            return best
+    return best or None
+
+
+def constant(
+    item: Item,
+    sizes: Sizes | None = None,
+    limit: float = 60.0,
+    *,
+    state: Path | None = None,
+    doing: Doing = lambda boxes, left, proved: None,
+) -> tuple[dict[str, Any] | None, str]:
+    """The certificate of a bound's constant, or why there is none.
+
+    Args:
+        item: an upper or a lower bound.
+        sizes: of the instances; by default the smallest ones at which the claim says something.
+        limit: seconds of CPU time.
+        state: file in which a search that the limit ends is kept, and from which it goes on.
+        doing: told how far it is.
+
+    Raises:
+        InputError: the claim has no such sizes.
+    """
+    claim = item.entry
+    assert isinstance(claim, Claim)
+    before = time.process_time()
+    try:
+        with time_limit(limit):
+            low = smallest(claim) if sizes is None else least(claim, sizes)
+    except TimeLimit as late:
+        return None, f"the search for a ratio took too long: {late}"
+    except Fault as fault:
+        return None, f"the search for a ratio ended: {fault}"
+    if low.found <= 0:
+        return None, "no instance of its smallest sizes has two positive sides"
+    over = _Over(item, claim, low, state, doing)
+    left = max(limit - (time.process_time() - before), 1.0)
+    try:
+        with time_limit(left + _GRACE):
+            return over.prove(left)
+    except TimeLimit:
+        return None, "one evaluation takes longer than the limit"
+    except Unprovable as error:
+        return None, str(error)
+
+
+class _Over:
+    """Branch and bound for one claim, above a ratio that was found."""
+
+    def __init__(
+        self, item: Item, claim: Claim, low: Least, state: Path | None, doing: Doing
+    ) -> None:
+        self.item, self.claim, self.low, self.state, self.doing = item, claim, low, state, doing
+        self.problem: Problem | None = None
+
+    def prove(self, limit: float) -> tuple[dict[str, Any] | None, str]:
+        """The certificate of the best constant in this time; None where there is no finite one."""
+        start = time.process_time()
+        alike: Sequence[Weights] | None = None
+        while True:
+            try:
+                made = self.problem = problem(self.claim, self.low.sizes, alike)
+                return self._branch(limit, start)
+            except Unscaled as error:
+                alike = independent([*made.alike, *error.alike])
+
+    def _branch(self, limit: float, start: float) -> tuple[dict[str, Any] | None, str]:
+        assert self.problem is not None
+        best: Branching | None = None
+        reason = ""
+        attained = self.low.found > 1 - 1e-7
+        for within in (ATTAINED if attained else WITHIN, CLOSE):
+            left = limit - (time.process_time() - start)
+            if best is not None and limit - left > _LITTLE * limit:
+                break
+            branching = Branching(self.problem, self.low.found * (1 + within))
+            self._load(branching)
+            try:
+                while not branching.done and time.process_time() - start < limit:
+                    branching.step()
+                    self.doing(len(branching.codes), len(branching.ratio), branching.proved)
+            except Unscaled:
+                raise
+            except Unprovable as error:
+                reason = str(error)
+            if best is None or branching.proved < best.proved:
+                best = branching
+            if not branching.done:
+                self._save(branching)
+                break
+        assert best is not None
+        if not np.isfinite(best.proved):
+            at = self._said(best.worst())
+            return None, reason or f"the limit ended it; nothing is known about {at}"
+        return self._certificate(best), ""
+
+    def _key(self, branching: Branching) -> str:
+        parts = head(self.item, KIND)["revision"], self.low.sizes, branching.target
+        return repr((self.item.id, *parts))
+
+    def _load(self, branching: Branching) -> None:
+        if self.state is not None:
+            branching.load(self.state, self._key(branching))
+
+    def _save(self, branching: Branching) -> None:
+        if self.state is not None:
+            branching.save(self.state, self._key(branching))
+
+    def _said(self, point: Any) -> str:
+        assert self.problem is not None
+        names = [c.field for c in self.problem.cover.coordinates]
+        return ", ".join(f"{n} = {x:.4g}" for n, x in zip(names, point, strict=True))[:200]
+
+    def _certificate(self, branching: Branching) -> dict[str, Any]:
+        assert self.problem is not None
+        low = self.low
+        return {
+            **head(self.item, KIND),
+            "arithmetic": ARITHMETIC,
+            "sizes": dict(low.sizes),
+            "ratio": [
+                rounded(Fraction(low.surely or 0), ROUND_FLOOR),
+                rounded(Fraction(branching.proved * (1 + _MARGIN)), ROUND_CEILING),
+            ],
+            "target": repr(branching.target),
+            "alike": [list(map(str, row)) for row in self.problem.alike],
+            "boxes": len(branching.codes),
+            "tree": branching.tree(),
+            "instance": dict(low.instance),
+        }
+
+
+def rounded(value: Fraction, rounding: str) -> str:
+    """A rational as a decimal of 12 digits, rounded up or down.
+
+    >>> rounded(Fraction(1, 3), ROUND_CEILING)
+    '0.333333333334'
+    """
+    context = Context(prec=_DIGITS, rounding=rounding)
+    return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def verify(content: Mapping[str, Any], claim: Claim) -> str:
+    """Evaluate every box of a certificate's tree anew; what it proves, in a line.
+
+    Raises:
+        Unprovable: it does not prove what it says.
+    """
+    if claim.relation == "==":
+        raise Unprovable(f"`relation` must be <= or >= of a bound; found {claim.relation}")
+    if content["arithmetic"] != ARITHMETIC:
+        raise Unprovable(f"`arithmetic` must be {ARITHMETIC}; found {content['arithmetic']!r}")
+    try:
+        low, high = (Fraction(end) for end in content["ratio"])
+        target = float(content["target"])
+        alike = [tuple(Fraction(x) for x in row) for row in content["alike"]]
+        sizes = {str(name): int(size) for name, size in content["sizes"].items()}
+        proved, tree = float(high), str(content["tree"])
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+        raise Unprovable(
+            f"`ratio`, `target`, `alike` and `sizes` must be numbers: {error}"
+        ) from None
+    if not (0 <= low <= high and 0 < target <= proved):
+        raise Unprovable(
+            "`ratio` must be two numbers in order, and `target` not above them; "
+            f"found {content['ratio']} and {target}"
+        )
+    of_sizes(claim, sizes)
+    cover_problem = _checked(claim, sizes, alike)
+    boxes = replay(cover_problem, tree, target, proved)
+    if boxes != content["boxes"]:
+        raise Unprovable(f"`boxes` must be {boxes}; found {content['boxes']!r}")
+    if low > 0:
+        least_ratio = at_least(claim, content["instance"])
+        if least_ratio is None or least_ratio < low:
+            shown = None if least_ratio is None else float(least_ratio)
+            raise Unprovable(f"the ratio at `instance` must be {low} or more; found {shown}")
+        given = claim.space.sizes_of(
+            {
+                name: np.asarray(content["instance"][name], dtype=float)[None]
+                for name in claim.space.fields
+            }
+        )
+        if given != sizes:
+            raise Unprovable(f"`instance` must be of the sizes {sizes}; found {given}")
+    return said(content)
+
+
+def _checked(claim: Claim, sizes: Sizes, alike: Sequence[Weights]) -> Problem:
+    """The problem with stated differences of degrees; whether they are enough is seen in the boxes.
+
+    Raises:
+        Unprovable: they are of other coordinates.
+    """
+    k = len(Cover(claim.space, sizes).coordinates)
+    if any(len(row) != k for row in alike):
+        raise Unprovable(f"`alike` must have rows of {k} numbers")
+    return problem(claim, sizes, alike)
+
+
+def said(content: Mapping[str, Any]) -> str:
+    """What a certificate says, in a line.
+
+    >>> said({"ratio": ["0.99985", "1.0004"], "sizes": {"n": 2}, "boxes": 12})
+    'ratio in [0.99985, 1.0004] for n = 2; 12 boxes'
+    """
+    sizes = ", ".join(f"{name} = {size}" for name, size in content["sizes"].items())
+    where = f" for {sizes}" if sizes else ""
+    low, high = content["ratio"]
+    return f"ratio in [{low}, {high}]{where}; {content['boxes']:,} boxes"
+
+
+def sizes_of_text(settings: Sequence[str]) -> Sizes:
+    """Sizes from words such as ``n=2``.
+
+    Raises:
+        InputError: a word is of another form.
+    """
+    sizes: Sizes = {}
+    for word in itertools.chain.from_iterable(text.split(",") for text in settings):
+        name, _, value = word.partition("=")
+        if not name or not value.isdigit():
+            raise InputError(f"`--sizes` must look like n=2,d=1; found {word!r}")
+        sizes[name] = int(value)
+    return sizes

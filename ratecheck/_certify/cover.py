@@ -1,0 +1,339 @@
+"""Boxes that hold every instance of a space, of given sizes, up to scaling.
+
+Every number of an instance is a coordinate, or a function of few: a distribution over S states is
+broken off a stick, S - 1 coordinates; a vector of the ball is a point of the cube, pulled onto the
+ball. Where the sides of a bound scale alike when some numbers are multiplied by powers of t, one
+scale says all: a positive number among them is fixed, or else they are all 0, or on the surface of
+their box, at which one of them is at an end of its range.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from linsys.linalg.boxes import constant
+from ratecheck._certify.enclosures import Unprovable
+from ratecheck._claims import fields as domains
+from ratecheck._claims.fields import Numbers
+from ratecheck._claims.space import Fields, Sizes, Space, call
+
+__all__ = ["Coordinate", "Cover", "Weights", "independent", "symmetric"]
+
+#: How a range is divided: in the middle, at the geometric mean, towards 0, between whole numbers.
+Kind = Literal["even", "ratio", "zoom", "whole"]
+#: Exponents with which coordinates are scaled together.
+Weights = tuple[Fraction, ...]
+#: With more boxes to start with, nothing is proved.
+_MOST_ROOTS = 4096
+#: A range whose ends differ by this factor is divided at the geometric mean.
+_WIDE = 4.0
+#: Ranges that are multiplied grow a little, which makes up for rounding.
+_LESS, _MORE = 1 - 1e-12, 1 + 1e-12
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """The range of a number, and how it is divided.
+
+    Args:
+        field: the field that it belongs to.
+        low: the smallest value.
+        high: the largest one.
+        kind: how a part of the range is divided into two.
+    """
+
+    field: str
+    low: float
+    high: float
+    kind: Kind
+
+
+class Cover:
+    """The coordinates of a space's instances of given sizes, and the boxes to start with.
+
+    Args:
+        space: the space.
+        sizes: of its axes.
+        symmetries: weights w under which the sides scale alike: coordinate i is multiplied by
+            t^(w_i). Each takes one coordinate away.
+
+    Raises:
+        Unprovable: a field has a domain that is not known here.
+
+    >>> from ratecheck import ball, positive
+    >>> space = Space({"r": positive(), "x": ball("d")}, {"d": (1, 1)})
+    >>> cover = Cover(space, {"d": 1}, [(Fraction(0), Fraction(1))])
+    >>> [side.tolist() for side in cover.roots()]  # x = 0, 1, -1
+    [[[0.01, 0.01, 0.01], [0.0, 1.0, -1.0]], [[100.0, 100.0, 100.0], [0.0, 1.0, -1.0]]]
+    """
+
+    def __init__(self, space: Space, sizes: Sizes, symmetries: Sequence[Weights] = ()) -> None:
+        self.space, self.sizes, self.symmetries = space, sizes, tuple(symmetries)
+        self.coordinates: list[Coordinate] = []
+        self._at: dict[str, tuple[int, ...]] = {}
+        for name, domain in space.fields.items():
+            first = len(self.coordinates)
+            self.coordinates += _coordinates(name, domain, domain.shape(sizes))
+            self._at[name] = tuple(range(first, len(self.coordinates)))
+        #: Radii of the balls that are multiplied where a positive number is fixed.
+        self._radius = dict.fromkeys(self._at, 1.0)
+        self._cones: list[tuple[int, ...]] = []
+        for weights in self.symmetries:
+            self._reduce(weights)
+        scaled = {i for cone in self._cones for i in cone}
+        #: Fields whose numbers are all scaled, so that they need not be pulled onto their domain.
+        self._free = {name for name, at in self._at.items() if at and set(at) <= scaled}
+
+    def _reduce(self, weights: Weights) -> None:
+        """Fix a positive number, or note which numbers are on the surface of their box."""
+        used = [i for i, w in enumerate(weights) if w]
+        positive = [i for i in used if self.coordinates[i].low > 0]
+        if not positive:
+            self._cones.append(tuple(used))
+            return
+        pivot = positive[0]
+        one = self.coordinates[pivot]
+        fixed = min(max(1.0, one.low), one.high)
+        for i in used:
+            if i == pivot:
+                continue
+            # where the pivot is multiplied to be at the fixed value
+            power = float(weights[i] / weights[pivot])
+            factors = sorted((fixed / end) ** power for end in (one.low, one.high))
+            other = self.coordinates[i]
+            if other.low > 0:
+                low, high = other.low * factors[0], other.high * factors[1]
+                wide = high > _WIDE * low
+                made = Coordinate(
+                    other.field, low * _LESS, high * _MORE, "ratio" if wide else "even"
+                )
+            else:
+                factor = factors[1] * _MORE
+                made = Coordinate(other.field, other.low * factor, other.high * factor, "zoom")
+                self._radius[other.field] = max(self._radius[other.field], made.high)
+            self.coordinates[i] = made
+        self.coordinates[pivot] = Coordinate(one.field, fixed, fixed, one.kind)
+
+    def symmetries_of(self, alike: Iterable[Sequence[Any]]) -> list[Weights]:
+        """Weights under which the sides scale alike, a basis, of those that :meth:`_reduce` uses.
+
+        Args:
+            alike: what the weights have to be orthogonal to.
+        """
+        k = len(self.coordinates)
+        rows = [[Fraction(x) for x in row] for row in alike]
+        for i, one in enumerate(self.coordinates):
+            if not _scales(self.space.fields[one.field]):
+                rows.append([Fraction(int(i == j)) for j in range(k)])
+        for name, domain in self.space.fields.items():
+            at = self._at[name]
+            if isinstance(domain, domains.Ball) and at:  # a vector, or a matrix, as a whole
+                axes = 2 if isinstance(domain, domains.Contraction) else 1
+                length = int(np.prod(domain.shape(self.sizes)[-axes:]))
+                for i in at:
+                    first = at[0] + (i - at[0]) // length * length
+                    rows.append([Fraction(int(i == j) - int(first == j)) for j in range(k)])
+        # positive numbers first: they are fixed where they can be
+        order = sorted(range(k), key=lambda i: self.coordinates[i].low <= 0)
+        basis = _orthogonal([[row[i] for i in order] for row in rows], k)
+        back = sorted(range(k), key=lambda i: order[i])
+        symmetries: list[Weights] = []
+        taken: set[int] = set()
+        for weights in (tuple(v[i] for i in back) for v in basis):
+            used = {i for i, w in enumerate(weights) if w}
+            cone = all(self.coordinates[i].low <= 0 for i in used)
+            # numbers on the surface of one box are not on that of another one, too
+            if self._useful(weights) and not (cone and used & taken):
+                symmetries.append(weights)
+                taken |= used if cone else set()
+        return symmetries
+
+    def _useful(self, weights: Weights) -> bool:
+        if any(w and self.coordinates[i].low > 0 for i, w in enumerate(weights)):
+            return True
+        return all(w >= 0 for w in weights)
+
+    def roots(self) -> tuple[Numbers, Numbers]:
+        """Lower and upper ends of the boxes to start with, each (k, R).
+
+        Raises:
+            Unprovable: they are too many.
+        """
+        parts = [self._faces(cone) for cone in self._cones]
+        for name, domain in self.space.fields.items():
+            if isinstance(domain, domains.Sphere):  # a number of size one, or a face of the cube
+                length = domain.shape(self.sizes)[-1]
+                at = self._at[name]
+                rows = [at[k : k + length] for k in range(0, len(at), length)]
+                parts += [self._faces(row)[1:] for row in rows]
+        count = math.prod(len(part) for part in parts)
+        if count > _MOST_ROOTS:
+            raise Unprovable(f"there are {count} boxes to start with, and at most {_MOST_ROOTS}")
+        low = np.array([c.low for c in self.coordinates], dtype=float)
+        high = np.array([c.high for c in self.coordinates], dtype=float)
+        boxes = []
+        for faces in itertools.product(*parts):
+            box = np.array([low, high])
+            for group, number, end in faces:
+                box[:, list(group) if number is None else number] = end
+            boxes.append(box)
+        whole = np.stack(boxes, axis=2)
+        return whole[0], whole[1]
+
+    def _faces(self, group: tuple[int, ...]) -> list[tuple[tuple[int, ...], int | None, float]]:
+        """Zero, and each number at each end of its range."""
+        faces: list[tuple[tuple[int, ...], int | None, float]] = [(group, None, 0.0)]
+        for i in group:
+            one = self.coordinates[i]
+            faces += [(group, i, end) for end in (one.high, one.low) if end != 0]
+        return faces
+
+    def fields(self, numbers: Sequence[Any]) -> Fields:
+        """The arrays (1, *shape) of an instance with these coordinates, assumptions met."""
+        arrays: Fields = {}
+        for name, domain in self.space.fields.items():
+            shape = domain.shape(self.sizes)
+            values = [numbers[i] for i in self._at[name]]
+            if isinstance(domain, domains.Simplex):
+                arrays[name] = _sticks(values, shape)
+                continue
+            array = _objects(values).reshape(1, *shape)
+            within = isinstance(domain, domains.Ball) and not self._single(domain, shape)
+            if within and name not in self._free:
+                array = _pulled(domain, array, self._radius[name])
+            arrays[name] = array
+        if self.space.repair is None:
+            return arrays
+        if self.space.batched:
+            return dict(call("repair", self.space.repair, arrays))
+        one = call("repair", self.space.repair, {name: v[0] for name, v in arrays.items()})
+        return {name: np.asarray(values, dtype=object)[None] for name, values in one.items()}
+
+    @staticmethod
+    def _single(domain: domains.Field, shape: tuple[int, ...]) -> bool:
+        """Whether its vectors, or matrices, have one entry."""
+        axes = 2 if isinstance(domain, domains.Contraction) else 1
+        return all(length == 1 for length in shape[-axes:])
+
+
+def independent(rows: Iterable[Sequence[Any]]) -> list[Weights]:
+    """A basis of the same span, in reduced form.
+
+    >>> [[str(x) for x in row] for row in independent([(2.0, 4.0), (1.0, 2.0)])]
+    [['1', '2']]
+    """
+    # the order of a set must not matter
+    exact = sorted([Fraction(x) for x in row] for row in rows)
+    pivots = _reduced(exact)
+    return [tuple(pivots[at]) for at in sorted(pivots)]
+
+
+def symmetric(alike: set[tuple[float, ...]], weights: Weights) -> bool:
+    """Whether weights are orthogonal to all of these differences of degrees."""
+    return all(
+        sum(Fraction(x) * w for x, w in zip(row, weights, strict=True)) == 0 for row in alike
+    )
+
+
+def _orthogonal(rows: list[list[Fraction]], k: int) -> list[list[Fraction]]:
+    """A basis of the vectors that are orthogonal to these rows, reduced: first entries are 1.
+
+    >>> [[str(x) for x in v] for v in _orthogonal([[Fraction(2), Fraction(-1)]], 2)]
+    [['1', '2']]
+    """
+    pivots = _reduced(rows)
+    free = [i for i in range(k) if i not in pivots]
+    basis = []
+    for i in free:
+        vector = [Fraction(0)] * k
+        vector[i] = Fraction(1)
+        for pivot, row in pivots.items():
+            vector[pivot] = -row[i]
+        basis.append(vector)
+    return list(_reduced(basis).values())
+
+
+def _reduced(rows: list[list[Fraction]]) -> dict[int, list[Fraction]]:
+    """Rows in reduced form, by the place of their leading 1 (Gauss and Jordan)."""
+    pivots: dict[int, list[Fraction]] = {}
+    for row in rows:
+        rest = list(row)
+        for at, known in pivots.items():
+            if rest[at]:
+                rest = [x - rest[at] * y for x, y in zip(rest, known, strict=True)]
+        lead = next((i for i, x in enumerate(rest) if x), None)
+        if lead is None:
+            continue
+        rest = [x / rest[lead] for x in rest]
+        for at, known in pivots.items():
+            if known[lead]:
+                pivots[at] = [x - known[lead] * y for x, y in zip(known, rest, strict=True)]
+        pivots[lead] = rest
+    return pivots
+
+
+def _coordinates(name: str, domain: domains.Field, shape: tuple[int, ...]) -> list[Coordinate]:
+    count = int(np.prod(shape))
+    if isinstance(domain, domains.Whole):
+        return [Coordinate(name, float(domain.low), float(domain.high), "whole")] * count
+    if isinstance(domain, domains.Interval):
+        low, high = _outward(domain.low, -math.inf), _outward(domain.high, math.inf)
+        wide = low > 0 and high > _WIDE * low
+        return [Coordinate(name, low, high, "ratio" if wide else "even")] * count
+    if isinstance(domain, domains.Simplex):
+        rows = count // shape[-1]
+        return [Coordinate(name, 0.0, 1.0, "even")] * (rows * (shape[-1] - 1))
+    if isinstance(domain, domains.Ball):
+        return [Coordinate(name, -1.0, 1.0, "even")] * count
+    if type(domain) is not domains.Field:
+        raise Unprovable(f"field `{name}` has a domain of its own, {type(domain).__name__}")
+    most = float(domain.magnitude[1])
+    return [Coordinate(name, -most, most, "zoom")] * count
+
+
+def _outward(end: float, to: float) -> float:
+    """An end of a range that stands for a decimal, such as 0.1: at most, or at least, this."""
+    exact = Fraction(repr(float(end))) == Fraction(float(end))
+    return float(end) if exact else math.nextafter(end, to)
+
+
+def _scales(domain: domains.Field) -> bool:
+    """Whether numbers of the domain are positive, or remain in it when they are made smaller."""
+    if isinstance(domain, domains.Whole | domains.Simplex | domains.Sphere):
+        return False
+    return domain.high > 0 if isinstance(domain, domains.Interval) else True
+
+
+def _objects(values: Sequence[Any]) -> Numbers:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _sticks(values: Sequence[Any], shape: tuple[int, ...]) -> Numbers:
+    """Distributions (1, *shape): each part is a share of what those before it left."""
+    rows, parts = int(np.prod(shape[:-1])), shape[-1]
+    entries: list[Any] = []
+    for row in range(rows):
+        left: Any = constant(1)
+        for share in values[row * (parts - 1) : (row + 1) * (parts - 1)]:
+            entries.append(left * share)
+            left = left * (1 - share)
+        entries.append(left)
+    return _objects(entries).reshape(1, *shape)
+
+
+def _pulled(domain: domains.Field, array: Numbers, radius: float) -> Numbers:
+    """Points of the cube pulled onto the ball of this radius, or onto the unit sphere."""
+    assert isinstance(domain, domains.Ball)
+    size = domain.size(array)
+    if isinstance(domain, domains.Sphere):
+        return np.asarray(array / size)
+    return np.asarray(array / np.maximum(size / radius, 1))

@@ -1,0 +1,135 @@
+"""What ``ratecheck certify --constant`` does: intervals for the best constants of bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._report.terminal import console, dump, progress_bar, say
+from ratecheck._store.files import check_writable, write_whole
+from ratecheck._verdicts import certificates as kept
+
+#: Seconds of CPU time for one claim.
+LIMIT = 60.0
+#: A constant that is larger than this multiple of what was found, and than 1, is none to keep.
+_LOOSE = 1.1
+
+
+def prove(
+    references: Sequence[str],
+    sizes: Sequence[str],
+    limit: float | None,
+    out: Path,
+    keep: Path | None,
+    as_json: bool,
+) -> None:
+    """Enclose the constants of these bounds and print them; certificates become files of ``out``.
+
+    Args:
+        references: as of ``ratecheck audit``; without any, all that hold.
+        sizes: of the instances, such as "n=2,d=1"; by default the smallest ones at which a claim
+            says something.
+        limit: seconds of CPU time for one claim.
+        out: folder of the certificates, and of searches that a limit ended, which go on there.
+        keep: folder whose certificates.json gets the certificates of claims that have no other.
+        as_json: print JSON.
+    """
+    from ratecheck._certify.constants import sizes_of_text
+    from ratecheck._certify.prove import Proof, prove_constant
+
+    wanted = sizes_of_text(sizes) if sizes else None
+    items = [item for item in find_claims(references) if _is_bound(item)]
+    if not items:
+        raise InputError("claims must be upper or lower bounds; found none among them")
+    for folder in filter(None, (out, keep)):
+        check_writable("folder of certificates", folder)
+    left = _unproved(keep)
+    items = [item for item in items if left is None or item.id in left]
+    proofs: list[Proof] = []
+    with progress_bar("constants") as progress:
+        for number, item in enumerate(items):
+
+            def doing(boxes: int, waiting: int, proved: float, item: Item = item) -> None:
+                if progress:
+                    progress.doing(f"{item.id}: {boxes:,} boxes, {waiting:,} left, <= {proved:.6g}")
+
+            if progress:
+                progress.doing(item.id)
+                progress(number, len(items))
+            proof = prove_constant(
+                item, wanted, LIMIT if limit is None else limit, out / f"{item.id}.npz", doing
+            )
+            proofs.append(proof)
+            if proof.certificate is not None:
+                text = json.dumps(proof.certificate, indent=1) + "\n"
+                write_whole(out / f"{item.id}.constant.json", text.encode())
+            if keep is not None:
+                _merge(keep, proof)
+            if not as_json:
+                say(console(), [line(proof)])
+    if as_json:
+        print(
+            dump([{"id": p.id, "certificate": p.certificate, "reason": p.reason} for p in proofs])
+        )
+
+
+def line(proof: Any) -> str:
+    """What is proved of a constant, in a line."""
+    from ratecheck._certify.constants import said
+
+    if proof.certificate is None:
+        return f"{proof.id}: not enclosed: {proof.reason}"
+    return f"{proof.id}: {said(proof.certificate)}"
+
+
+def _is_bound(item: Item) -> bool:
+    entry = item.entry
+    return isinstance(entry, Claim) and entry.relation != "==" and entry.expect == "holds"
+
+
+def _unproved(keep: Path | None) -> set[str] | None:
+    """The claims of a folder that have no certificate but of a constant; None without a folder."""
+    if keep is None or not (keep / kept.FILE).is_file():
+        return None
+    whole = kept.read(keep)
+    constants = {one["id"] for one in whole["certificates"] if one["kind"] == "constant"}
+    return constants | {one["id"] for one in whole["unproved"]}
+
+
+def _merge(keep: Path, proof: Any) -> None:
+    """Put a certificate, or the reason why there is none, into a paper's file."""
+    from ratecheck._certify.constants import said
+
+    path = keep / kept.FILE
+    if not path.is_file():
+        raise InputError(f"`--write` must name a folder with {kept.FILE}; found none in {keep}")
+    whole = {name: [dict(one) for one in entries] for name, entries in kept.read(keep).items()}
+    known = {one["id"]: one for one in whole["unproved"]}
+    certificate, reason = proof.certificate, proof.reason
+    if certificate is not None and _loose(certificate):
+        reason = f"{said(certificate)}, when the limit ended it"
+        certificate = None
+    before = [one for one in whole["certificates"] if one["id"] == proof.id]
+    if certificate is None:
+        if proof.id in known:
+            known[proof.id]["reason"] = f"an inequality, and searched; its constant: {reason}"
+    elif not before or _upper(before[0]) >= _upper(certificate):
+        whole["certificates"] = [one for one in whole["certificates"] if one["id"] != proof.id]
+        whole["certificates"].append(dict(certificate))
+        whole["unproved"] = [one for one in whole["unproved"] if one["id"] != proof.id]
+    write_whole(path, kept.text(whole).encode())
+    write_whole(keep / kept.TABLES, kept.tables(whole).encode())
+
+
+def _upper(certificate: Any) -> float:
+    return float(certificate["ratio"][1]) if certificate["kind"] == "constant" else 0.0
+
+
+def _loose(certificate: Any) -> bool:
+    low, high = (float(end) for end in certificate["ratio"])
+    return high > 1 and high > _LOOSE * low

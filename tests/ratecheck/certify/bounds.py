@@ -1,0 +1,67 @@
+"""Bounds whose best constants are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import ratecheck as rc
+from linsys.linalg import norm
+
+PAPER = rc.Paper("bounds", "bounds whose constants are known")
+
+
+@PAPER.upper("mean", ref="1", on={"x": rc.interval("n")})
+def mean(x: Any) -> rc.Sides:
+    """The mean is at most the largest one: attained."""
+    return x.mean(), x.max()
+
+
+@PAPER.upper("product", ref="2", on={"x": rc.interval(), "y": rc.interval()})
+def product(x: Any, y: Any) -> rc.Sides:
+    """x y (1 - x y) is at most 1: the best constant is 1/4."""
+    return x * y * (1 - x * y), 1 + 0 * x
+
+
+@PAPER.lower("cosh", ref="3", on={"x": rc.interval(low=-1.0)})
+def cosh(x: Any) -> rc.Sides:
+    """e^x + e^-x is at least 1: the best ratio is 1/2."""
+    return np.exp(x) + np.exp(-x), 1 + 0 * x
+
+
+@PAPER.upper("difference", ref="4", on={"v": rc.reals("n", "d")})
+def difference(v: Any) -> rc.Sides:
+    """||v^i - vbar|| <= max_jk ||v^j - v^k||, both of which vanish where all are alike."""
+    gaps = norm(v[:, None] - v[None]).max()
+    return norm(v - v.mean(axis=0)).max(), gaps
+
+
+@PAPER.upper("scaled", ref="5", on={"x": rc.reals("d"), "s": rc.positive(), "t": rc.positive()})
+def scaled(x: Any, s: Any, t: Any) -> rc.Sides:
+    """min(s, t) ||x|| <= (s + t) ||x||: the best constant is 1/2, wherever s = t."""
+    return np.minimum(s, t) * norm(x), (s + t) * norm(x)
+
+
+@PAPER.upper("whole", ref="6", on={"t": rc.whole_numbers(low=1, high=30)})
+def whole(t: Any) -> rc.Sides:
+    """A sum of t terms 1/k^2 is at most 2, by a loop over a whole number."""
+    return sum(1 / (k * k) for k in range(1, int(t) + 1)) + 0 * t, 2 + 0 * t
+
+
+@PAPER.upper("leaves", ref="7", on={"x": rc.interval()})
+def leaves(x: Any) -> rc.Sides:
+    """A formula that leaves the arithmetic: the sine is not known there."""
+    return x, np.sin(x / 2) * 4
+
+
+@PAPER.upper("vanishes", ref="8", on={"x": rc.interval(), "y": rc.interval()})
+def vanishes(x: Any, y: Any) -> rc.Sides:
+    """(e^x - e^y)^2 <= 9 (x - y)^2, of which no box that x = y crosses shows anything."""
+    return (np.exp(x) - np.exp(y)) ** 2, 9 * (x - y) ** 2
+
+
+@PAPER.upper("branch", ref="9", on={"x": rc.interval(low=-1.0)})
+def branch(x: Any) -> rc.Sides:
+    """A branch that is open in the box about 0."""
+    return (x if x > 0 else -x / 2), 1 + 0 * x

@@ -1,0 +1,254 @@
+"""Intervals for the best constants of bounds, and certificates of them that are false."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import zlib
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ratecheck as rc
+from linsys import InputError
+from ratecheck._certify import constants
+from ratecheck._certify.branch import Branching
+from ratecheck._certify.check import Refused, verify
+from ratecheck._certify.cover import Coordinate, Cover
+from ratecheck._certify.examine import problem
+from ratecheck._claims.claim import Claim
+from ratecheck._claims.space import Space
+from ratecheck._commands.app import app
+from ratecheck._discover.catalogue import Item, find_claims
+
+FILE = Path(__file__).with_name("bounds.py")
+ITEMS: dict[str, Item] = {
+    item.id.partition(".")[2]: item for item in find_claims([str(FILE)])
+}  # fmt: skip
+
+
+def claim_of(name: str) -> Claim:
+    entry = ITEMS[name].entry
+    assert isinstance(entry, Claim)
+    return entry
+
+
+@cache
+def enclosed(name: str, limit: float = 20.0) -> tuple[dict[str, Any] | None, str]:
+    return constants.constant(ITEMS[name], limit=limit)
+
+
+def certificate(name: str) -> dict[str, Any]:
+    content, reason = enclosed(name)
+    assert content is not None, reason
+    return copy.deepcopy(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "best"),
+    [("mean", 1.0), ("product", 0.25), ("cosh", 0.5), ("difference", 0.5), ("scaled", 0.5),
+     ("branch", 1.0)],
+)  # fmt: skip
+def test_the_best_constant_is_in_the_interval(name: str, best: float) -> None:
+    content = certificate(name)
+    low, high = map(Fraction, content["ratio"])
+    assert low <= Fraction(best) <= high
+    assert high - low <= Fraction(best) / 50
+    assert verify(content) == constants.said(content)
+
+
+def test_a_loop_over_a_whole_number_is_followed_number_by_number() -> None:
+    content = certificate("whole")
+    best = sum(1 / k**2 for k in range(1, 31)) / 2
+    assert float(content["ratio"][0]) <= best <= float(content["ratio"][1]) <= best * 1.02
+
+
+def test_sizes_are_the_smallest_at_which_the_claim_says_something() -> None:
+    assert certificate("mean")["sizes"] == {"n": 1}
+    assert certificate("difference")["sizes"] == {"n": 2, "d": 1}  # with n = 1 both sides are 0
+    found = rc.certify(claim_of("mean"), constant=True, sizes={"n": 3}).certificate
+    assert found is not None
+    assert found["sizes"] == {"n": 3}
+    assert verify(found).startswith("ratio in [0.99999") or verify(found).startswith("ratio in [1,")
+
+
+def test_what_is_not_enclosed_says_why() -> None:
+    content, reason = enclosed("leaves")
+    assert content is None
+    line = FILE.read_text().splitlines().index("    return x, np.sin(x / 2) * 4") + 1
+    assert f"bounds.py:{line}, `return x, np.sin(x / 2) * 4`: TypeError" in reason
+    content, reason = enclosed("vanishes", 2.0)
+    assert content is None
+    assert reason.startswith("the limit ended it; nothing is known about x = ")
+
+
+def test_bad_input_is_one_line() -> None:
+    with pytest.raises(InputError, match=r"`sizes` must be of \['n'\]; found \['m'\]"):
+        rc.certify(claim_of("mean"), constant=True, sizes={"m": 2})
+    with pytest.raises(InputError, match="size `n` must be from 1 to 4; found 9"):
+        rc.certify(claim_of("mean"), sizes={"n": 9})
+    with pytest.raises(InputError, match="must be an upper or a lower bound"):
+        rc.certify("fslora.unbiased", constant=True)
+    with pytest.raises(InputError, match="must look like n=2,d=1; found 'n:2'"):
+        constants.sizes_of_text(["n:2"])
+    assert constants.sizes_of_text(["n=2,d=1", "S=3"]) == {"n": 2, "d": 1, "S": 3}
+
+
+def without_a_leaf(content: dict[str, Any]) -> None:
+    codes = zlib.decompress(base64.b85decode(content["tree"]))
+    content["tree"] = base64.b85encode(zlib.compress(codes[:-1])).decode()
+
+
+def with_an_early_leaf(content: dict[str, Any]) -> None:
+    """The first division left out: a box is said to be done that is not."""
+    codes = zlib.decompress(base64.b85decode(content["tree"]))
+    roots = next(k for k, code in enumerate(codes) if code)
+    content["tree"] = base64.b85encode(zlib.compress(bytes(roots + 1))).decode()
+
+
+def with_another_coordinate(content: dict[str, Any]) -> None:
+    codes = bytes(200 if code else 0 for code in zlib.decompress(base64.b85decode(content["tree"])))
+    content["tree"] = base64.b85encode(zlib.compress(codes)).decode()
+
+
+def with_a_leaf_more(content: dict[str, Any]) -> None:
+    codes = zlib.decompress(base64.b85decode(content["tree"])) + b"\0"
+    content["tree"] = base64.b85encode(zlib.compress(codes)).decode()
+
+
+def tightened(content: dict[str, Any]) -> None:
+    content["target"], content["ratio"] = "0.24", ["0.2", "0.24"]
+
+
+def set_to(name: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda content: content.update({name: value})
+
+
+FALSE = {
+    "a leaf is missing": (without_a_leaf, "must say what becomes of"),
+    "a box is not divided": (with_an_early_leaf, "a leaf of the tree is proved with the constant"),
+    "a division that there is not": (with_another_coordinate, "a coordinate that there is not"),
+    "a leaf too many": (with_a_leaf_more, "the tree must have"),
+    "no tree": (set_to("tree", "!"), "the tree is not readable"),
+    "a tightened constant": (tightened, "a leaf of the tree is proved with the constant"),
+    "a target above the constant": (set_to("target", "0.3"), "`target` not above them"),
+    "ends out of order": (set_to("ratio", ["0.3", "0.2502"]), "two numbers in order"),
+    "a ratio that no instance has": (set_to("ratio", ["0.2501", "0.2502"]), "the ratio at `inst"),
+    "another instance": (set_to("instance", {"x": 0.0, "y": 0.0}), "the ratio at `instance`"),
+    "more scalings than there are": (set_to("alike", []), "do not scale alike in all boxes"),
+    "scalings of other numbers": (set_to("alike", [["1"]]), "`alike` must have rows of 2"),
+    "another number of boxes": (set_to("boxes", 1), "`boxes` must be"),
+    "another revision": (set_to("revision", "0123456789abcdef"), "`revision` must be"),
+    "another relation": (set_to("relation", ">="), "`relation` must be <="),
+    "other sizes": (set_to("sizes", {"n": 1}), "`sizes` must be of"),
+    "another arithmetic": (set_to("arithmetic", "balls"), "`arithmetic` must be"),
+    "no numbers": (set_to("ratio", ["one", "two"]), "must be numbers"),
+}
+
+
+@pytest.mark.parametrize("what", FALSE)
+def test_a_false_certificate_is_refused(what: str) -> None:
+    change, reason = FALSE[what]
+    content = certificate("product")
+    assert verify(content)
+    change(content)
+    with pytest.raises((Refused, InputError), match=reason):
+        verify(content)
+
+
+def test_a_tightened_bound_has_no_certificate() -> None:
+    """0.24 instead of 1/4: the search is above it, and no tree proves it."""
+    branching = Branching(problem(claim_of("product"), {}), 0.24)
+    for _ in range(6):
+        branching.step()
+    assert not branching.done
+    assert branching.proved >= 0.25
+
+
+def test_a_search_that_is_stopped_has_what_it_knows_and_goes_on(tmp_path: Path) -> None:
+    whole = Branching(problem(claim_of("product"), {}), 0.2501)
+    steps = [whole.proved]
+    while not whole.done:
+        whole.step()
+        steps.append(whole.proved)
+    assert steps == sorted(steps, reverse=True)
+    part = Branching(problem(claim_of("product"), {}), 0.2501)
+    part.step()
+    part.save(tmp_path / "state.npz", "key")
+    later = Branching(problem(claim_of("product"), {}), 0.2501)
+    assert not later.load(tmp_path / "state.npz", "another key")
+    assert not later.load(tmp_path / "none.npz", "key")
+    assert later.load(tmp_path / "state.npz", "key")
+    while not later.done:
+        later.step()
+    assert later.tree() == whole.tree()
+
+
+def test_the_cover_holds_every_instance() -> None:
+    """Coordinates of instances that the space draws are in a box to start with."""
+    space = Space(
+        {"p": rc.simplex("k"), "s": rc.positive(), "x": rc.reals("k"), "b": rc.ball("k"),
+         "t": rc.whole_numbers(low=1, high=9), "u": rc.sphere("k")},
+        {"k": (2, 2)},
+    )  # fmt: skip
+    cover = Cover(space, {"k": 2})
+    low, high = cover.roots()
+    layout = space.layout({"k": 2})
+    drawn = layout.decode(np.random.default_rng(0).random((200, layout.coordinates)))
+    for k in range(200):
+        p, s, x, b, t = (drawn[name][k] for name in ("p", "s", "x", "b", "t"))
+        face = drawn["u"][k] / np.abs(drawn["u"][k]).max()
+        numbers = np.array([p[0], s, *x, *b, t, *face])
+        slack = 1e-12 * np.abs(numbers)[:, None]
+        inside = (low - slack <= numbers[:, None]) & (numbers[:, None] <= high + slack)
+        assert inside.all(axis=0).any(), numbers
+
+
+def test_scalings_fix_a_positive_number_or_put_the_others_on_a_surface() -> None:
+    made = problem(claim_of("scaled"), {"d": 1})
+    weights = {tuple(map(int, w)) for w in made.cover.symmetries}
+    assert weights == {(1, 0, 0), (0, 1, 1)}
+    low, high = made.cover.roots()
+    assert sorted(low[0].tolist()) == [-100.0, 0.0, 100.0]
+    assert (low[1] == high[1]).all()  # s is fixed, and t has all quotients
+    assert low[2].max() <= 1e-4
+    assert high[2].min() >= 1e4
+
+
+def test_parts_of_a_range_leave_out_nothing() -> None:
+    from ratecheck._certify.branch import divided
+
+    zooms = [("zoom", *ends) for ends in ((-3.0, 5.0), (0.0, 5.0), (0.5, 5.0), (-5.0, 0.0))]
+    for kind, low, high in (("even", 0.0, 1.0), ("ratio", 0.01, 100.0), *zooms):
+        one = Coordinate("x", low, high, kind)  # type: ignore[arg-type]
+        lows, highs = divided([one], np.array([[low]]), np.array([[high]]), [0])
+        assert lows[0, 0] == low
+        assert highs[0, 0] == lows[0, 1]
+        assert highs[0, 1] == high
+        assert low < highs[0, 0] < high
+    whole = Coordinate("t", 1.0, 30.0, "whole")
+    lows, highs = divided([whole], np.array([[1.0]]), np.array([[30.0]]), [0])
+    assert lows[0, 1] == highs[0, 0] + 1
+
+
+def test_the_command_prints_writes_and_checks(tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    arguments = ["certify", f"{FILE}::bounds.mean", "--constant", "--sizes", "n=2"]
+    result = run(app, [*arguments, "--out", str(tmp_path), "--limit", "20"])
+    assert result.exit_code == 0, result.output
+    assert "bounds.mean: ratio in [" in result.output
+    assert "for n = 2" in result.output
+    path = tmp_path / "bounds.mean.constant.json"
+    assert json.loads(path.read_text())["kind"] == "constant"
+    result = run(app, ["certify", "--check", str(path)])
+    assert result.exit_code == 0
+    assert "ratio in [" in result.output
+    result = run(app, ["certify", "fslora.unbiased", "--constant", "--out", str(tmp_path)])
+    assert result.exit_code != 0
