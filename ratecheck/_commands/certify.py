@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ratecheck._claims.claim import Claim
+from ratecheck._commands.certify_constants import with_constants
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._report.kept import replay_path
 from ratecheck._report.terminal import console, dump, progress_bar, tabulate
@@ -46,7 +47,7 @@ def prove(
                 text = json.dumps(proofs[-1].certificate, indent=1) + "\n"
                 write_whole(out / f"{item.id}.json", text.encode())
     if keep is not None:
-        whole = content(proofs, items)
+        whole = with_constants(keep, content(proofs, items), items)
         write_whole(keep / kept.FILE, kept.text(whole).encode())
         write_whole(keep / kept.TABLES, kept.tables(whole).encode())
     return proofs

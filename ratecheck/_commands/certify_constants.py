@@ -87,6 +87,34 @@ def line(proof: Any) -> str:
     return f"{proof.id}: {said(proof.certificate)}"
 
 
+def with_constants(keep: Path, whole: kept.Kept, items: Sequence[Item]) -> kept.Kept:
+    """What a paper keeps, and the constants of current code that it kept of other claims.
+
+    Args:
+        keep: the folder.
+        whole: what was proved now.
+        items: of these claims.
+    """
+    from ratecheck._certify.certificate import revision
+
+    if not (keep / kept.FILE).is_file():
+        return whole
+    origins = {item.id: item.origin for item in items}
+    unproved = {one["id"] for one in whole["unproved"]}
+    constants = [
+        one
+        for one in kept.read(keep)["certificates"]
+        if one["kind"] == "constant"
+        and one["id"] in unproved
+        and one["revision"] == revision(origins[one["id"]])
+    ]
+    names = {one["id"] for one in constants}
+    return {
+        "certificates": [*whole["certificates"], *constants],
+        "unproved": [one for one in whole["unproved"] if one["id"] not in names],
+    }
+
+
 def _is_bound(item: Item) -> bool:
     entry = item.entry
     return isinstance(entry, Claim) and entry.relation != "==" and entry.expect == "holds"

@@ -27,6 +27,7 @@ from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Space
 from ratecheck._commands.app import app
 from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._verdicts import certificates as kept
 
 FILE = Path(__file__).with_name("bounds.py")
 ITEMS: dict[str, Item] = {
@@ -252,3 +253,17 @@ def test_the_command_prints_writes_and_checks(tmp_path: Path) -> None:
     assert "ratio in [" in result.output
     result = run(app, ["certify", "fslora.unbiased", "--constant", "--out", str(tmp_path)])
     assert result.exit_code != 0
+
+
+def test_other_certificates_are_written_beside_those_of_constants(tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    common = ["--out", str(tmp_path / "out"), "--write", str(tmp_path), "--limit", "20"]
+    for more in ([], ["--constant"], []):
+        result = run(app, ["certify", f"{FILE}::bounds.mean", *more, *common])
+        assert result.exit_code == 0, result.output
+    whole = kept.read(tmp_path)
+    assert [one["kind"] for one in whole["certificates"]] == ["constant"]
+    assert whole["unproved"] == []
+    assert kept.enclosed(whole) == 1
+    assert "| `bounds.mean` | n = 1 | 1 | 1.0005" in (tmp_path / kept.TABLES).read_text()
+    assert kept.in_words(whole["certificates"][0]).startswith("ratio proved in [1, 1.0005")
