@@ -52,16 +52,15 @@ from linsys.linalg.boxes_products import (
     inverse,
     multiplied,
     negative,
-    of_factors,
     plus_constant,
     quotient,
     quotient_of_itself,
     spread,
     square,
     times_constant,
-    total,
     whole_power,
 )
+from linsys.linalg.boxes_sums import of_factors, total
 
 __all__ = ["Form", "constant", "coordinates", "larger", "smaller", "without_common_factors"]
 

@@ -88,7 +88,7 @@ class Enclosure:
         of: the coordinates that it depends on, as bits.
     """
 
-    __slots__ = ("a", "c", "degree", "e", "factors", "hi", "lo", "of", "terms")
+    __slots__ = ("a", "c", "degree", "e", "factors", "hi", "lo", "of", "origin", "terms")
 
     def __init__(
         self,
@@ -121,6 +121,8 @@ class Enclosure:
         #: The numbers that it is a sum of, with coefficients, where it was made so: of two that are
         #: subtracted those in common cancel.
         self.terms: Terms = ()
+        #: The function of another number that it is, and that number.
+        self.origin: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
         return f"Form({self.lo}, {self.hi})"
@@ -165,7 +167,7 @@ def unchecked(lo: Floats, hi: Floats, c: Floats, a: Floats, e: Floats, like: F) 
     """One whose interval and first-order part are already beside each other."""
     made = type(like).__new__(type(like))
     made.lo, made.hi, made.c, made.a, made.e = lo, hi, c, a, e
-    made.degree, made.of, made.factors, made.terms = like.degree, like.of, (), ()
+    made.degree, made.of, made.factors, made.terms, made.origin = like.degree, like.of, (), (), ()
     return made
 
 

@@ -125,9 +125,12 @@ def exponential(x: F) -> F:
     slope = _secant(x, at_lo[0], at_hi[0], np.exp)
     tangent = inside(np.log(slope), x)
     value = rounding.exp_ends(tangent)
-    return curved(x, at_lo, at_hi, slope, tangent, value, value, 1, free_degree(x))
+    made = curved(x, at_lo, at_hi, slope, tangent, value, value, 1, free_degree(x))
+    made.origin = "exponential", x
+    return made
 
 
+@once
 def logarithm(x: F, free: bool) -> F:
     """The natural logarithm; ``free``: the degrees are the caller's concern."""
     at_lo, at_hi = rounding.log_ends(x.lo), rounding.log_ends(x.hi)
@@ -135,8 +138,10 @@ def logarithm(x: F, free: bool) -> F:
     tangent = inside(1 / slope, x)
     value = rounding.log_ends(tangent)
     derivative = rounding.down(1 / tangent), rounding.up(1 / tangent)
-    degree = () if free else free_degree(x)
-    return curved(x, at_lo, at_hi, slope, tangent, value, derivative, -1, degree)
+    degree = (0.0,) * len(x.degree) if free else free_degree(x)
+    made = curved(x, at_lo, at_hi, slope, tangent, value, derivative, -1, degree)
+    made.origin = "logarithm", x
+    return made
 
 
 def _size_alone(x: F) -> F:
@@ -161,6 +166,7 @@ def root(x: F) -> F:
         if math.isqrt(p) ** 2 == p and math.isqrt(q) ** 2 == q:
             return x.constant(Fraction(math.isqrt(p), math.isqrt(q)))
     made = _root_alone(x)
+    made.origin = "root", x
     halves = []
     for factor, exponent in x.factors:
         if exponent % 2 == 0:  # the root of x^2 is |x|

@@ -1,4 +1,4 @@
-"""Sums, products, powers and quotients of numbers over boxes."""
+"""Products, powers and quotients of numbers over boxes, by numbers and by constants."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from linsys.linalg import boxes_rounding as rounding
 from linsys.linalg.boxes_forms import (
     Ends,
     F,
-    bounds_of,
-    common_factors,
     free_degree,
     joined,
     once,
     roundings,
-    same_degree,
     unchecked,
 )
 from linsys.linalg.boxes_functions import curved, inside, root
@@ -30,113 +27,16 @@ __all__ = [
     "inverse",
     "multiplied",
     "negative",
-    "of_factors",
     "plus_constant",
+    "power",
     "product",
     "quotient",
     "quotient_of_itself",
     "spread",
     "square",
     "times_constant",
-    "total",
     "whole_power",
 ]
-
-
-#: Sums of more terms are not examined.
-_MOST_TERMS = 16
-
-
-@once
-def total(x: F, y: F) -> F:
-    """The sum of two numbers, with what they have in common: terms that cancel, and factors.
-
-    Sums of the same numbers are the same number, up to a factor: x - y, y - x and x - (x + y) / 2.
-    """
-    if State.known is None or not (x.of and y.of):
-        return _total(x, y)
-    merged: dict[int, tuple[F, Fraction]] = {}
-    before = 0
-    for one in (x, y):
-        for atom, coefficient in one.terms or ((one, Fraction(1)),):
-            before += 1
-            so_far = merged.get(id(atom), (atom, Fraction(0)))[1]
-            merged[id(atom)] = atom, so_far + coefficient
-    terms = sorted((pair for pair in merged.values() if pair[1]), key=lambda pair: id(pair[0]))
-    if len(terms) > _MOST_TERMS:
-        return _total(x, y)
-    same_degree(x, y)
-    if not terms:
-        return x.constant(0) if before else x
-    lead = terms[0][1]
-    if abs(lead.numerator) & (abs(lead.numerator) - 1) or lead.denominator & (lead.denominator - 1):
-        return _total(x, y)  # not a power of two, by which a product is exact
-    primitive = tuple((atom, coefficient / lead) for atom, coefficient in terms)
-    key = "terms", tuple((id(atom), coefficient) for atom, coefficient in primitive)
-    if key not in State.known:
-        if len(primitive) == before:
-            made = _scaled(_total(x, y), 1 / lead)
-            made = made if made.terms == () else copied(made)
-        else:
-            made = _scaled(*primitive[0])
-            for atom, coefficient in primitive[1:]:
-                made = _total(*sorted((made, _scaled(atom, coefficient)), key=id))
-        if len(primitive) > 1:
-            made = copied(made)
-            made.terms = primitive
-        State.known[key] = made, primitive
-    known: F = State.known[key][0]
-    return _scaled(known, lead)
-
-
-def copied(x: F) -> F:
-    """The same number, as another object."""
-    made = unchecked(x.lo, x.hi, x.c, x.a, x.e, x)
-    made.factors, made.terms = x.factors, x.terms
-    return made
-
-
-def _scaled(x: F, coefficient: Fraction) -> F:
-    """A number times a rational."""
-    if coefficient == 1:
-        return x
-    if coefficient == -1:
-        return negative(x)  # type: ignore[no-any-return]
-    return times_constant(x, bounds_of(coefficient))  # type: ignore[no-any-return]
-
-
-def _total(x: F, y: F) -> F:
-    """The sum; of products with common factors it is a product, too."""
-    degree = same_degree(x, y)
-    c, a = x.c + y.c, x.a + y.a
-    e = (x.e + y.e + roundings(c, a)) * rounding.GROW
-    lo, hi = rounding.down(x.lo + y.lo), rounding.up(x.hi + y.hi)
-    made = x.made(lo, hi, c, a, e, degree, x.of | y.of)
-    common = common_factors(x, y, signed=True)
-    if not common:
-        return made
-    return of_factors(made, x, common, sum_of(divided(x, common), divided(y, common)))
-
-
-def sum_of(x: F, y: F) -> F:
-    """The sum, whichever comes first."""
-    made: F = total(*sorted((x, y), key=id))
-    return made
-
-
-def of_factors(made: F, x: F, common: dict[int, float], rest: F) -> F:
-    """A number that also is the product of some of the factors of x and of the rest."""
-    bases = [base for base, _ in x.factors or ((x, 1.0),) if id(base) in common]
-    whole = rest
-    for base in bases:
-        whole = multiplied(whole, power(base, common[id(base)]))
-    better = whole.e < made.e
-    c, e = np.where(better, whole.c, made.c), np.where(better, whole.e, made.e)
-    a = np.where(better, whole.a, made.a)
-    lo, hi = np.maximum(made.lo, whole.lo), np.minimum(made.hi, whole.hi)
-    both = x.made(lo, hi, c, a, e, made.degree, made.of)
-    both.factors = joined(*((base, common[id(base)]) for base in bases), (rest, 1.0))
-    return both
 
 
 def divided(x: F, common: dict[int, float]) -> F:
@@ -195,7 +95,9 @@ def plus_constant(x: F, k: Any) -> F:
     c = x.c + nearest
     e = (x.e + distance + rounding.UNIT * np.abs(c)) * rounding.GROW
     lo, hi = rounding.down(x.lo + low), rounding.up(x.hi + high)
-    return x.made(lo, hi, c, x.a, e, x.degree, x.of)
+    made = x.made(lo, hi, c, x.a, e, x.degree, x.of)
+    made.origin = "plus", x, low, high
+    return made
 
 
 @once
@@ -302,7 +204,7 @@ def square(x: F) -> F:
     most = np.maximum(np.abs(x.lo), np.abs(x.hi))
     lo, hi = rounding.down(least * least), rounding.up(most * most)
     made = x.made(lo, hi, c, a, e, _added(x.degree, x.degree), x.of)
-    made.factors = joined((x, 2.0))
+    made.factors, made.origin = joined((x, 2.0)), ("square", x)
     return made
 
 
@@ -331,14 +233,14 @@ def inverse(x: F) -> F:
     degree = tuple(-d for d in x.degree)
     slope = -1 / (lo * hi)
     made = curved(positive, at_lo, at_hi, slope, tangent, value, derivative, 1, degree)
-    made.factors = joined((x, -1.0))
+    made.factors, made.origin = joined((x, -1.0)), ("inverse", x)
     negative = x.hi < 0
     if not negative.any():
         return made
     turn = np.where(negative, -1.0, 1.0)
     lo, hi = np.where(negative, -made.hi, made.lo), np.where(negative, -made.lo, made.hi)
     turned = unchecked(lo, hi, turn * made.c, turn * made.a, made.e, made)
-    turned.factors = made.factors
+    turned.factors, turned.origin = made.factors, made.origin
     return turned
 
 

@@ -31,12 +31,14 @@ def random_formula(rng: np.random.Generator, depth: int, k: int) -> Formula:
             return int(rng.integers(k))
         return Fraction(int(rng.integers(-9, 10)), int(rng.choice([1, 2, 3, 10])))
     inner = random_formula(rng, depth - 1, k)
-    name = str(rng.choice(["+", "-", "*", "/", "max", "min", *UNARY]))
+    name = str(rng.choice([*BINARY, *UNARY]))
     if name in UNARY:
         return (name, inner)
     return (name, inner, random_formula(rng, int(rng.integers(0, depth)), k))
 
 
+BINARY = ("+", "-", "*", "/", "max", "min", "exp gap", "root gap", "inverse gap", "log gap")
+BINARY += ("square gap", "common")
 UNARY = ("sqrt", "exp", "log", "abs", "square", "cube", "inverse", "tenth", "neg", "double")
 
 
@@ -49,6 +51,12 @@ def of_boxes(name: str, *x: Any) -> Any:
         "/": lambda a, b: a / b,
         "max": larger,
         "min": smaller,
+        "exp gap": lambda a, b: a.exp() - b.exp(),
+        "root gap": lambda a, b: a.sqrt() - b.sqrt(),
+        "inverse gap": lambda a, b: 1 / (1 + a) - 1 / (1 + b),
+        "log gap": lambda a, b: b.log() - a.log(),
+        "square gap": lambda a, b: a * a - b * b,
+        "common": lambda a, b: a * b - (a * b + b) / 2,
     }
     one: dict[str, Callable[[Any], Any]] = {
         "sqrt": lambda a: a.sqrt(),
@@ -74,6 +82,12 @@ def exactly(name: str, *x: Any) -> Any:
         "/": lambda a, b: a / b,
         "max": max,
         "min": min,
+        "exp gap": lambda a, b: exactly("exp", a) - exactly("exp", b),
+        "root gap": lambda a, b: exactly("sqrt", a) - exactly("sqrt", b),
+        "inverse gap": lambda a, b: 1 / (1 + a) - 1 / (1 + b),
+        "log gap": lambda a, b: exactly("log", b) - exactly("log", a),
+        "square gap": lambda a, b: a * a - b * b,
+        "common": lambda a, b: a * b - (a * b + b) / 2,
     }
     one: dict[str, Callable[[Any], Any]] = {
         "sqrt": lambda a: FINE.sqrt(real(a, a >= 0)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import math
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
@@ -55,7 +56,7 @@ def certificate(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "best"),
     [("mean", 1.0), ("product", 0.25), ("cosh", 0.5), ("difference", 0.5), ("scaled", 0.5),
-     ("branch", 1.0)],
+     ("branch", 1.0), ("slope", math.exp(2) / 9)],
 )  # fmt: skip
 def test_the_best_constant_is_in_the_interval(name: str, best: float) -> None:
     content = certificate(name)
