@@ -20,8 +20,9 @@ from ratecheck._claims.claim import Claim, OfInstance
 from ratecheck._claims.fields import magnitude_of
 from ratecheck._claims.samples import Batch, draw
 from ratecheck._claims.space import Fault, quiet
-from ratecheck._discover.catalogue import Item, module
+from ratecheck._discover.catalogue import Item, module, section
 from ratecheck._discover.papers import installed, modules
+from ratecheck._names import check_name
 
 #: Instances on which a theorem is compared with its claim, and the digits of that.
 INSTANCES, DIGITS = 12, 40
@@ -111,9 +112,16 @@ def theorem(
 
 
 def theorem_of(item: Item) -> Theorem | None:
-    """The theorem that states a claim, of the user's file or of the paper's folder ``proofs``."""
+    """The theorem that states a claim, of the user's file or of the paper's folder ``proofs``.
+
+    Raises:
+        InputError: a theorem of the user's file names no claim of it, or two name the same.
+    """
     if item.origin.endswith(".py"):
-        return _in_modules((item.origin,)).get(item.id)
+        theorems = _in_modules((item.origin,))
+        for name in theorems.keys() - {item.id}:
+            check_name("theorem's `id`", name, [other.id for other in section(item.origin)])
+        return theorems.get(item.id)
     package = installed().get(item.entry.paper)
     if package is None:
         return None

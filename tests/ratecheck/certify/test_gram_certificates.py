@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from linsys import InputError
 from ratecheck._certify.check import Refused, verify
 from ratecheck._certify.gram import declared, verify as exact
 from ratecheck._certify.gram.declared import disagreement, theorem_of
@@ -66,6 +67,24 @@ def test_the_worst_instance_of_a_false_bound_is_a_counterexample(
     assert theorem is not None
     monkeypatch.setattr(declared.Theorem, "candidate", lambda self: {"v": v, "w": [0.0], "a": 0.5})
     assert "there are no multipliers" in prove(ITEMS["false"], None).reason
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('rc.gram.theorem("vec.mixed", at=_given)', "`id` must be one of .*found 'vec.mixed'"),
+        ('rc.gram.theorem("vec.mix", at=_given)', "theorems of vec.mix must be one; found two"),
+        ('rc.gram.theorem("vec.mix", at=_given, power=3)', "`power` must be 1 or 2; found 3"),
+    ],
+)
+def test_a_theorem_of_no_claim_or_of_a_claim_that_has_one_is_refused(
+    line: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "more.py"
+    more = f"another = {line}(lambda p: p.show(p.vector('x').squared <= 1))\n"
+    path.write_text(f"{FILE.read_text()}\n{more}")
+    with pytest.raises(InputError, match=message):
+        theorem_of(find_claims([f"{path}::vec.length"])[0])
 
 
 Change = Callable[[dict[str, Any]], Any]

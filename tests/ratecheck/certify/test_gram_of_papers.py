@@ -12,8 +12,8 @@ import pytest
 from ratecheck import gram
 from ratecheck._certify.gram.declared import Theorem, disagreement, theorem_of
 from ratecheck._claims.claim import Claim
-from ratecheck._discover.catalogue import Item, find_claims
-from ratecheck._discover.papers import installed
+from ratecheck._discover.catalogue import Item, find_claims, module
+from ratecheck._discover.papers import installed, modules
 from ratecheck._verdicts.certificates import read
 
 ITEMS = [(item, stated) for item in find_claims([]) if (stated := theorem_of(item))]
@@ -36,6 +36,10 @@ EACH = [
 def test_every_paper_has_theorems() -> None:
     assert {item.entry.paper for item, _ in ITEMS} == set(installed())
     assert len(ITEMS) >= 15
+    for package in installed().values():
+        for name in modules(package, "proofs").values():
+            named = {one.id for one in vars(module(name)).values() if isinstance(one, Theorem)}
+            assert named <= {item.id for item, _ in ITEMS}
 
 
 @pytest.mark.parametrize(("item", "stated"), EACH)
