@@ -104,3 +104,12 @@ def test_several_steps_contract_like_one_each() -> None:
     p.show(p.conclusion.measured <= Fraction(99, 100) * p.conclusion.bound)
     with pytest.raises(gram.Unproved):
         gram.prove(p)
+
+
+def test_the_contraction_of_the_corollary_holds_up_to_half_lambda_and_no_further() -> None:
+    """1 - (3/2) alpha lambda, for alpha <= lambda/(2 G_A^2)."""
+    lam = Fraction(1, 3)
+    gram.prove(contraction(lam, lam / 2, 1, factor=1 - 3 * lam**2 / 4)).check()
+    beyond = Fraction(51, 100) * lam
+    with pytest.raises(gram.Unproved):
+        gram.prove(contraction(lam, beyond, 1, factor=1 - Fraction(3, 2) * beyond * lam))

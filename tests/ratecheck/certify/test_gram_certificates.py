@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -183,3 +185,29 @@ def test_eigenvalues_are_decided_exactly(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(exact, "negative", lambda _: None)
     with pytest.raises(Refused, match="must be the sum"):
         verify(content)
+
+
+def test_the_checker_needs_no_solver(tmp_path: Path) -> None:
+    path = tmp_path / "mix.json"
+    path.write_text(json.dumps(proved("mix")))
+    program = (
+        "import sys\n"
+        "sys.modules['cvxpy'] = sys.modules['clarabel'] = None\n"
+        "from pathlib import Path\n"
+        "from ratecheck._certify.check import check_file\n"
+        f"print([one.said or one.refused for one in check_file(Path({str(path)!r}))])\n"
+        "from ratecheck import gram\n"
+        "p = gram.Problem()\n"
+        "x = p.vector('x')\n"
+        "p.show(x.squared <= 2 * x.squared)\n"
+        "try:\n"
+        "    gram.prove(p)\n"
+        "except (ValueError, ImportError) as error:\n"
+        "    print(type(error).__name__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    said, without = done.stdout.splitlines()
+    assert said.startswith("['proved for all dimensions by exact rationals, from ")
+    assert without in ("InputError", "ModuleNotFoundError", "ValueError")
