@@ -20,6 +20,7 @@ Without an option or a pattern nothing is collected, and nothing but this file i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -81,11 +82,19 @@ class ClaimsFile(pytest.Module):
         known = kept_ratios(self.path.parents[1] / "results")
         seen = self.session.stash.setdefault(_SEEN, set())
         for value in vars(self.obj).values():
-            if isinstance(value, Statement) and id(value) not in seen:
+            if isinstance(value, Statement) and not self._imports(value) and id(value) not in seen:
                 seen.add(id(value))
                 yield ClaimItem.from_parent(
                     self, name=value.id, entry=value, known=known.get(value.id)
                 )
+
+
+    def _imports(self, claim: Any) -> bool:
+        """Whether a claim is one of the module that defines its function, and only used here."""
+        home = sys.modules.get(getattr(getattr(claim, "function", None), "__module__", ""))
+        if home is None or home is self.obj:
+            return False
+        return any(value is claim for value in vars(home).values())
 
 
 class ClaimItem(pytest.Item):

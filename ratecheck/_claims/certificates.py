@@ -36,6 +36,8 @@ _DOUBT = 0.1
 #: How far tightness in float64 may be from that in high precision, or from that of the same call
 #: a moment before, which differs only where threads add up in another order.
 SAME = 1e-6
+#: What a user does about an instance for which a statement says nothing.
+_LEAVE_OUT = "`given=` leaves out instances that the statement is not about"
 #: Two evaluations in high precision, which agree on an excess up to a relative _AGREE.
 DIGITS = (40, 80)
 _AGREE = 1e-15
@@ -160,7 +162,7 @@ def _check_nan_is_rounding(claim: Claim, batch: Batch, index: int, told: str) ->
         certify(claim, batch.subset(np.array([index])).fields)
     except Fault as fault:
         why = told if str(fault) == told else f"{told}; in high precision, {fault}"
-        raise Fault(why, index) from fault
+        raise Fault(f"{why} ({_LEAVE_OUT})", index) from fault
 
 
 def _looseness(claim: Claim, batch: Batch, bound: Numbers) -> NDArray[np.float64]:

@@ -58,7 +58,8 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
         raise
     # also what is no Exception: it must neither end the caller's process nor skip a test
     except BaseException as error:
-        text = " ".join(f"{what} raised {type(error).__name__}: {error}".split())
+        said = f": {error}" if str(error) else ""
+        text = " ".join(f"{what} raised {type(error).__name__}{said}".split())
         raise Fault(text[:300], index) from error
 
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from linsys import InputError
+from ratecheck._claims.claim import Statement
 from ratecheck._discover import catalogue, papers, project, registry
 from ratecheck._discover.table import Broken
+from ratecheck._experiment.model import Experiment
 from ratecheck._report.kept import proof
 from ratecheck._run.job import Job, Outcome
 from ratecheck._store import RESULTS
@@ -58,15 +60,32 @@ def stored(
         seed: of the experiments; by default the profile's.
         done: outcomes that the caller already has, by id.
         broken: told of every module of a paper that cannot be imported, else an error.
-        of: short names of papers, files and folders, of which alone; by default of everything.
+        of: short names of papers, also of the project's own, files and folders, of which alone; by
+            default of everything.
 
     Raises:
         InputError: if it holds nothing, or if there is no such paper, file or folder.
     """
     if of:
-        with project.alone([Path(one) for one in of if one not in papers.installed()]):
+        own = [path for one in of if one not in papers.installed() for path in _places(one, broken)]
+        with project.alone(own):
             return _stored(out, profile, seed, done or {}, broken, of)
     return _stored(out, profile, seed, done or {}, broken, of)
+
+
+def _places(reference: str, broken: Broken | None) -> list[Path]:
+    """A user's file or folder, or the files of the project that are about a paper of this name."""
+    if Path(reference).exists():
+        return [Path(reference)]
+    files: dict[str, list[Path]] = {}
+    for path, module in project.modules(broken or project.raise_fault):
+        kinds = (Statement, Experiment)
+        for paper in {one.paper for one in vars(module).values() if isinstance(one, kinds)}:
+            files.setdefault(paper, []).append(path)
+    if reference not in files:
+        known = ", ".join([*papers.installed(), *sorted(files)])
+        raise InputError(f"file or folder must exist, or be one of {known}; found no {reference}")
+    return files[reference]
 
 
 def _stored(

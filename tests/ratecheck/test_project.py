@@ -297,6 +297,12 @@ def test_commands_know_the_project(write: Write) -> None:
     text = (here / "results" / "report.html").read_text()
     assert "mine/decay" in text
     assert text.count("No probability exceeds the bound.") == 2
+    alone = command(here, "report", "mine")
+    assert alone.returncode == 0, alone.stderr
+    text = (here / "results" / "report.html").read_text()
+    assert "mine/decay" in text
+    assert text.count("No probability exceeds the bound.") == 2
+    assert "affpcl" not in text
     outside = root.parent / "elsewhere"
     outside.mkdir()
     page = command(outside, "report", str(root / "work"), "--out", str(here / "results"))
@@ -312,7 +318,8 @@ def test_commands_know_the_project(write: Write) -> None:
     page = command(outside, "report", "nowhere")
     assert (page.returncode, page.stderr) == (
         2,
-        "ratecheck: file or folder must exist; found no nowhere\n",
+        "ratecheck: file or folder must exist, or be one of affpcl, firm, fslora, ood, psl; "
+        "found no nowhere\n",
     )
 
 

@@ -95,7 +95,8 @@ def test_nan_that_high_precision_resolves_is_rounding() -> None:
     ],
 )
 def test_nan_that_stays_is_a_fault_that_names_the_side(measure: Any, sides: str) -> None:
-    with pytest.raises(Fault, match=f"^measure returned NaN as {sides}$") as caught:
+    told = f"^measure returned NaN as {sides} \\(`given=` leaves out"
+    with pytest.raises(Fault, match=told) as caught:
         evaluate(claim(measure=measure), batch([1.0, 0.0], [1.0, 1.0]))
     assert caught.value.index == 1
     with pytest.raises(Fault, match=f"^measure returned NaN as {sides}$"):

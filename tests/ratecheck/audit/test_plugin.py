@@ -95,6 +95,13 @@ def test_nothing_is_collected_that_was_not_asked_for(folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_claims_that_a_file_imports_are_tests_of_their_own_file(folder: Path) -> None:
+    done = run_pytest(folder, "-q", "--collect-only", "--ratecheck", "sections/wrong.py")
+    collected = [line for line in done.stdout.splitlines() if "::" in line]
+    assert collected == ["sections/wrong.py::mine.wrong"]
+
+
+@pytest.mark.slow
 def test_claims_that_take_long_can_be_marked(folder: Path) -> None:
     lines = ("[pytest]", "ratecheck_slow = mine.mass*", "markers =\n    slow: takes long")
     (folder / "pytest.ini").write_text("\n".join(lines))
