@@ -39,6 +39,8 @@ from ratecheck._claims.space import Fault, Sizes, Space, quiet
 CHANCE = 100
 #: Points for each combination of sizes, and how many combinations are tried at most.
 POINTS, COMBINATIONS = 3, 64
+#: Points where whole numbers are drawn, as a root may be a whole number for some of them alone.
+WHOLE_POINTS = 12
 #: So often a point is drawn anew where the claim's space does not contain it.
 _DRAWS = 50
 #: Width of the box around an instance.
@@ -119,8 +121,9 @@ def decide(claim: Claim, draw: Draw = secrets.randbelow) -> Decided:
 
 def _decide(claim: Claim, sizes: tuple[Sizes, ...], bits: int, draw: Draw) -> Decided:
     degree, points, branches = 0, 0, set()
+    drawn_as_they_are = any(isinstance(d, domains.Whole) for d in claim.space.fields.values())
     for one in sizes:
-        for _ in range(POINTS):
+        for _ in range(WHOLE_POINTS if drawn_as_they_are else POINTS):
             difference, drawn, outcomes = _at_a_point(claim, one, bits, draw)
             points += drawn
             degree = max(degree, difference)
@@ -139,8 +142,10 @@ def _at_a_point(
         return _at(claim, _anywhere, sizes, bits, draw)
     try:
         return _at(claim, _near_an_instance, sizes, bits, draw)
-    except (Broken, Unprovable):  # an assumption that is an equation, which a box breaks
-        return _at(claim, _repaired, sizes, bits, draw)
+    except (Broken, Unprovable) as error:
+        if error.__cause__ is not None:  # it is the formula that is no quotient of polynomials
+            raise
+        return _at(claim, _repaired, sizes, bits, draw)  # an equation, which a box breaks
 
 
 def _at(
