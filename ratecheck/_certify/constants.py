@@ -222,12 +222,12 @@ class _Over:
 
     def _branch(self, limit: float, start: float) -> tuple[dict[str, Any] | None, str]:
         assert self.problem is not None
-        best: Branching | None = None
+        searched: list[Branching] = []
         reason = ""
         attained = self.low.found > 1 - 1e-7
         for within in (ATTAINED if attained else WITHIN, CLOSE):
             left = limit - (time.process_time() - start)
-            if best is not None and limit - left > _LITTLE * limit:
+            if searched and limit - left > _LITTLE * limit:
                 break
             branching = Branching(self.problem, self.low.found * (1 + within))
             self._load(branching)
@@ -239,16 +239,29 @@ class _Over:
                 raise
             except Unprovable as error:
                 reason = str(error)
-            if best is None or branching.proved < best.proved:
-                best = branching
+            searched.append(branching)
             if not branching.done:
                 self._save(branching)
                 break
-        assert best is not None
-        if not np.isfinite(best.proved):
-            at = self._said(best.worst())
-            return None, reason or f"the limit ended it; nothing is known about {at}"
-        return self._certificate(best), ""
+        for one in sorted(searched, key=lambda branching: branching.proved):
+            if np.isfinite(one.proved) and (certificate := self._confirmed(one)):
+                return certificate, ""
+        if np.isfinite(searched[0].proved):
+            return None, "the tree that was found is not confirmed where it is evaluated anew"
+        at = self._said(searched[0].worst())
+        return None, reason or f"the limit ended it; nothing is known about {at}"
+
+    def _confirmed(self, branching: Branching) -> dict[str, Any] | None:
+        """The certificate, if the checker's way through the tree proves it.
+
+        Forms depend a little on the boxes that are evaluated together with theirs.
+        """
+        certificate = self._certificate(branching)
+        try:
+            verify(certificate, self.claim)
+        except Unprovable:
+            return None
+        return certificate
 
     def _key(self, branching: Branching) -> str:
         parts = head(self.item, KIND)["revision"], self.low.sizes, branching.target
