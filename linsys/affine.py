@@ -116,7 +116,7 @@ class AffineRounds:
         # needed; both would cost digits.
         fixed = ~(self.G.any(axis=(0, 2)) | self.g.any(axis=0))
         seen = (self.G + np.eye(D)).any(axis=(0, 1)) | E.any(axis=0)
-        kept = seen & ~fixed
+        kept = np.asarray(seen & ~fixed)
         if not kept.any():  # a recursion has at least one number
             kept[0], fixed[0] = True, False
         offset = e + E[:, fixed] @ start[fixed] - np.asarray(around, dtype=float).ravel()

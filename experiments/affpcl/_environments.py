@@ -50,7 +50,8 @@ def _moved(mu: Sequence[Fraction], level: Fraction) -> Iterator[tuple[Fraction, 
     for target in range(len(mu)):
         others = [s for s in range(len(mu)) if s != target]
         for order in itertools.permutations(others):
-            left, moved = min(level, sum(mu[s] for s in others)), list(mu)
+            left: Fraction | int = min(level, sum(mu[s] for s in others))
+            moved = list(mu)
             for state in order:
                 taken = min(left, moved[state])
                 moved[state] -= taken
