@@ -114,7 +114,7 @@ class AffineRounds:
         start, D = _numbers(self.state), self.G.shape[-1]
         # What no round changes is known, and what neither a round nor `read` looks at is not
         # needed; both would cost digits.
-        fixed = ~(self.G.any(axis=(0, 2)) | self.g.any(axis=0))
+        fixed = np.asarray(~(self.G.any(axis=(0, 2)) | self.g.any(axis=0)))
         seen = (self.G + np.eye(D)).any(axis=(0, 1)) | E.any(axis=0)
         kept = np.asarray(seen & ~fixed)
         if not kept.any():  # a recursion has at least one number
