@@ -88,7 +88,6 @@ class ClaimsFile(pytest.Module):
                     self, name=value.id, entry=value, known=known.get(value.id)
                 )
 
-
     def _imports(self, claim: Any) -> bool:
         """Whether a claim is one of the module that defines its function, and only used here."""
         home = sys.modules.get(getattr(getattr(claim, "function", None), "__module__", ""))
