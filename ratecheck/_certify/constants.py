@@ -145,6 +145,8 @@ def at_least(claim: Claim, instance: Mapping[str, Any]) -> Fraction | None:
             enclosed = enclose(claim, instance, bits)
         except (Undecided, Unprovable, InputError):
             continue
+        if "not met" in enclosed.assumptions.values():  # what the claim is given, or assumes
+            return None
         ratios = []
         for case in enclosed.cases:
             top, bottom = case.measured, case.bound
