@@ -39,6 +39,14 @@ class Unsettled(Fault):
     """Two evaluations of one instance contradict each other, so that nothing is known of it."""
 
 
+#: What to do about errors that most users meet once, by a part of their text.
+_HINTS = {
+    "cannot be interpreted as an integer": "whole numbers arrive as floats: int(n)",
+    "Cannot cast ufunc": "use linsys.linalg in place of np.linalg",
+    "'mpf' object is not subscriptable": "a single number becomes an array by np.array([x])",
+}
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Within the block, warnings are ignored: what a user wrote may divide by zero on the way.
@@ -60,7 +68,8 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
     except BaseException as error:
         said = f": {error}" if str(error) else ""
         text = " ".join(f"{what} raised {type(error).__name__}{said}".split())
-        raise Fault(text[:300], index) from error
+        hints = [hint for sign, hint in _HINTS.items() if sign in text]
+        raise Fault("".join([text[:300], *(f" ({hint})" for hint in hints)]), index) from error
 
 
 @dataclass(frozen=True, eq=False)

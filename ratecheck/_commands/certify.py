@@ -13,7 +13,7 @@ from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._report.kept import replay_path
 from ratecheck._report.terminal import console, dump, progress_bar, tabulate
 from ratecheck._store.files import check_writable, write_whole
-from ratecheck._verdicts.certificates import in_words
+from ratecheck._verdicts.certificates import in_words, short
 from ratecheck._verdicts.records import Records
 from ratecheck._verdicts.verdict import judge
 
@@ -88,7 +88,7 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
             rows.append([proof.id, "true", one["arithmetic"], "", in_words(one)])
         else:
             case = one["cases"][0]
-            sides = f"{case['measured'][0][:18]} and {case['bound'][0][:18]}"
+            sides = f"{short(case['measured'][0])} and {short(case['bound'][0])}"
             rows.append([proof.id, "false", one["arithmetic"], str(one["bits"] or ""), sides])
     headers = ["claim", "proved", "arithmetic", "bits", "sides, or why not"]
     console().print(tabulate(headers, rows))

@@ -146,7 +146,11 @@ class ExperimentSuite:
         changed = replace(config, seed=config.seed + 1)
         other = experiment.compute(changed, experiment.blocks(changed)[-1], Context())
         equal = [np.array_equal(np.broadcast_to(other[n], last.rows), last[n]) for n in other]
-        assert all(equal) == (experiment_module in self.exact)
+        same, said = all(equal), experiment_module in self.exact
+        assert same == said, (
+            f"{experiment_module.__name__} must be in `exact` if and only if another seed changes "
+            f"no result; found {'no change' if same else 'other results'}"
+        )
 
     def test_what_is_said_can_fail(self, experiment_module: ModuleType) -> None:
         name = experiment_module.EXPERIMENT.id

@@ -97,17 +97,35 @@ def above(
 
 
 def at_most(
-    name: str, predicted: float | str, measured: Interval, limit: float, *, remark: str = ""
+    name: str,
+    predicted: float | str,
+    measured: Interval,
+    limit: float,
+    *,
+    tolerance: float = 0.0,
+    remark: str = "",
 ) -> Check:
-    """The claim that a number is ``limit`` or less."""
-    return _judge(name, predicted, measured, measured.hi <= limit, measured.lo > limit, remark)
+    """The claim that a number is ``limit`` or less; ``tolerance`` is for its rounding.
+
+    >>> at_most("factor", "at most 0.8", exact(0.8000000000000139), 0.8, tolerance=1e-9).ok
+    True
+    """
+    holds, fails = measured.hi <= limit + tolerance, measured.lo > limit + tolerance
+    return _judge(name, predicted, measured, holds, fails, remark)
 
 
 def at_least(
-    name: str, predicted: float | str, measured: Interval, limit: float, *, remark: str = ""
+    name: str,
+    predicted: float | str,
+    measured: Interval,
+    limit: float,
+    *,
+    tolerance: float = 0.0,
+    remark: str = "",
 ) -> Check:
-    """The claim that a number is ``limit`` or more."""
-    return _judge(name, predicted, measured, measured.lo >= limit, measured.hi < limit, remark)
+    """The claim that a number is ``limit`` or more; ``tolerance`` is for its rounding."""
+    holds, fails = measured.lo >= limit - tolerance, measured.hi < limit - tolerance
+    return _judge(name, predicted, measured, holds, fails, remark)
 
 
 def within(

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ratecheck._claims.families import CATEGORIES, IN_WORDS, Record, by_outcome, category, roles
+from ratecheck._claims.families import (
+    CATEGORIES,
+    IN_WORDS,
+    Record,
+    by_outcome,
+    category,
+    false,
+    roles,
+)
 from ratecheck._claims.paper import Paper
 from ratecheck._discover.papers import installed
 from ratecheck._experiment.model import Check
@@ -112,9 +120,13 @@ def counted(checks: Sequence[Check]) -> str:
 def _holding(records: Sequence[Record], title: str) -> list[tuple[str, list[Shown]]]:
     """What holds of what the paper states, by section, each with its place in the paper."""
     role = roles(records)
+    # what replaces a statement of one's own, such as a wrong constant, is no correction of a paper
+    of_papers = {r["corrected"] for r in records if false(r) and r["printed_as"] != "ours"}
     sections: dict[str, list[Shown]] = {}
     for record in records:
-        if record["verdict"] in _HOLDS and record["id"] not in role:
+        name = record["id"]
+        stated = name not in role or (role[name] == "corrected" and name not in of_papers)
+        if record["verdict"] in _HOLDS and stated and record["printed_as"] == "statement":
             where = record["source"].removeprefix(title).lstrip(", ")
             section = record["section"].removeprefix(title).lstrip(", ")
             shown = {"id": record["id"], "where": where}

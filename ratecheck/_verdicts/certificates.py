@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 #: Beside the verdicts of a paper.
 FILE, TABLES = "certificates.json", "certificates.md"
-#: So many characters of a side are shown.
+#: Numbers of at most so many characters are shown as they are.
 _SHOWN = 18
 
 #: What is known of a paper's claims, as in the file.
@@ -92,7 +94,7 @@ def tables(kept: Kept) -> str:
     ]
     for one in kept["certificates"]:
         if one["kind"] == "counterexample":
-            sides = [one["cases"][0][name][0][:_SHOWN] for name in ("measured", "bound")]
+            sides = [short(one["cases"][0][name][0]) for name in ("measured", "bound")]
             numbers = [str(one["bits"] or ""), "all" if not one["bits"] else str(one["digits"])]
             lines.append(_row([f"`{one['id']}`", one["arithmetic"], *numbers, *sides]))
     lines += ["", "## Identities proved, but for a chance below 2^-100", ""]
@@ -127,6 +129,21 @@ def tables(kept: Kept) -> str:
     if rates:
         lines += ["", f"{rates} false claims are about exponents: they have no two sides."]
     return "\n".join(lines) + "\n"
+
+
+def short(number: str) -> str:
+    """A rational or a decimal as it is, or rounded to twelve digits where it is long.
+
+    >>> short("3/8"), short("491235290891/156250000000000000")
+    ('3/8', '0.00000314390586170')
+    >>> short("4.997188454165926812345678E-8")
+    '4.99718845417E-8'
+    """
+    if len(number) <= _SHOWN:
+        return number
+    value = Fraction(number)
+    context = Context(prec=12, Emin=-(10**9), Emax=10**9)
+    return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -290,3 +290,10 @@ def test_a_law_says_something() -> None:
     assert [c.name for c in rc.Law(derived=0.0).checks("a", rc.exact(0.0))] == ["a: as derived"]
     with pytest.raises(InputError, match="must have `stated` or `derived`; found neither"):
         rc.Law()
+
+
+@pytest.mark.parametrize("off", [1e-12, 1e-6])
+def test_a_tolerance_is_for_rounding_alone(off: float) -> None:
+    small = off < 1e-9
+    assert rc.at_most("c", "p", rc.exact(1.0 + off), 1.0, tolerance=1e-9).ok is small
+    assert rc.at_least("c", "p", rc.exact(1.0 - off), 1.0, tolerance=1e-9).ok is small

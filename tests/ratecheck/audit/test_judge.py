@@ -208,3 +208,18 @@ def test_ratio() -> None:
 
 def test_a_bound_of_nearly_zero_is_a_borderline_case() -> None:
     assert collapsed(np.array([1.5, 2.0, 1.9999, 2.5])).tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("measure", "hint"),
+    [
+        (lambda s: (sum(range(s.x)), 1), "whole numbers arrive as floats: int(n)"),
+        (
+            lambda s: (np.linalg.solve(s.x * np.eye(2), np.array([s.x, s.x])), 0.5),
+            "use linsys.linalg in place of np.linalg",
+        ),
+    ],
+)
+def test_errors_that_most_users_meet_come_with_advice(measure: Any, hint: str) -> None:
+    space = rc.Space(fields={"x": rc.interval(low=0.5)})
+    assert hint in rc.judge(claim(measure=measure, space=space)).reason
