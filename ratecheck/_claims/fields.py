@@ -108,10 +108,12 @@ class Interval(Field):
 
 @dataclass(frozen=True)
 class Whole(Interval):
-    """Whole numbers from low to high, stored as floats."""
+    """Whole numbers from low to high, stored as floats; small ones as often as large if ``log``."""
 
     def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
         """The nearest whole number."""
+        if self.log:  # of the distance from below the lowest, which may be 0
+            return np.asarray(np.round(self.low - 1 + (self.high - self.low + 1) ** elements))
         return np.asarray(np.round(super().decode(controls, elements)))
 
     def repair(self, values: Numbers) -> Numbers:
@@ -221,9 +223,13 @@ def positive(*axes: Axis, low: float = 0.01, high: float = 100.0) -> Field:
     return Interval(axes, low=low, high=high, log=True)
 
 
-def whole_numbers(*axes: Axis, low: int, high: int) -> Field:
-    """Whole numbers from low to high."""
-    return Whole(axes, low=low, high=high)
+def whole_numbers(*axes: Axis, low: int, high: int, log: bool = False) -> Field:
+    """Whole numbers from low to high, as floats: ``int(n)`` is for a ``range``.
+
+    All are drawn alike, so that of 0 to 1,000 few are below 10; on a logarithmic scale, with
+    ``log``, a third are.
+    """
+    return Whole(axes, low=low, high=high, log=log)
 
 
 def simplex(*axes: Axis) -> Field:

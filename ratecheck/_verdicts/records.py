@@ -12,7 +12,7 @@ import contextlib
 import functools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,9 +40,11 @@ from ratecheck._store.revision import revision_of, revision_of_meaning
 from ratecheck._user_modules import PREFIX
 from ratecheck._verdicts import verdict as verdict_module
 from ratecheck._verdicts.judging import judge_all
-from ratecheck._verdicts.verdict import Verdict
+from ratecheck._verdicts.verdict import Verdict, evidence, replay
 
 _FORMAT = 1
+#: Verdicts of searches that found nothing.
+_SEARCHED = ("holds", "not decided")
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,8 @@ def audit(
     """
     results = {item.id: records.load(item, effort, seed) for item in items}
     for stored in filter(None, results.values()):
-        records.update_replay_file(stored)
+        known_or_stored = results[stored.item.id] = _unless_known(stored, records)
+        records.update_replay_file(known_or_stored)
     results.update({result.item.id: result for result in known})
     missing = [item for item in items if results[item.id] is None]
     report = progress or (lambda done, total: None)
@@ -215,13 +218,36 @@ def audit(
     try:
         work = judge_all(missing, effort, seed, workers=workers, limit=limit, doing=doing)
         for item, verdict in work:
-            result = results[item.id] = Result(item, verdict, effort, seed)
+            judged = Result(item, verdict, effort, seed)
+            result = results[item.id] = _unless_known(judged, records)
             records.save(result)
             report(sum(r is not None for r in results.values()), len(items))
     except KeyboardInterrupt:
         saved = sum(result is not None for result in results.values())
         raise Interrupted(saved, len(items), "verdicts") from None
     return [result for result in results.values() if result is not None]
+
+
+def _unless_known(result: Result, records: Records) -> Result:
+    """The result, unless a search before found a counterexample that this one missed.
+
+    It lies beside the verdicts, and counts if it breaks the claim as it is now.
+    """
+    claim, verdict = result.item.entry, result.verdict
+    path = records.replay_path(result.item)
+    if not isinstance(claim, Claim) or verdict.verdict not in _SEARCHED or not path.is_file():
+        return result
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        known = replay(claim, json.loads(path.read_bytes())["instance"])
+        if known.verdict == "violated":
+            known.instances = verdict.instances
+            known.reason = (
+                f"known from a search before; this one tried {verdict.instances:,} instances and "
+                "did not find it"
+            )
+            known.evidence = evidence(claim, known)
+            return replace(result, verdict=known)
+    return result
 
 
 def _is_final(verdict: Verdict) -> bool:

@@ -19,6 +19,7 @@ FIELDS = {
     "interval": rc.interval("a", low=-2, high=3),
     "positive": rc.positive("a", "b"),
     "whole": rc.whole_numbers("a", low=-3, high=12),
+    "whole, logarithmic": rc.whole_numbers("a", low=0, high=100, log=True),
     "simplex": rc.simplex("a", "b"),
     "ball": rc.ball("a", "b"),
     "sphere": rc.sphere("a", "b"),
@@ -173,3 +174,12 @@ def test_a_predicate_that_is_not_a_number_is_an_error(part: str, batched: bool) 
     assert verdict.verdict == "error"
     assert verdict.reason == "the predicate 'odd' must be true or false; found NaN"
     assert judged(lambda s: s.x <= 1).verdict == "holds"
+
+
+@pytest.mark.parametrize("low", [-3, 0, 1])
+def test_whole_numbers_on_a_logarithmic_scale_reach_both_ends_and_are_often_small(low: int) -> None:
+    domain = rc.whole_numbers(low=low, high=low + 1000, log=True)
+    drawn = domain.decode(np.zeros((1, 0)), np.linspace(0, 1, 10_001))
+    assert (drawn.min(), drawn.max()) == (low, low + 1000)
+    assert set(range(low, low + 30)) <= set(drawn.tolist())
+    assert 0.3 < (drawn < low + 10).mean() < 0.4

@@ -198,6 +198,31 @@ def test_the_counterexample_that_lies_beside_is_of_the_verdict_told_last(
     assert replay.read_bytes() == first
 
 
+def test_a_weaker_search_does_not_take_a_counterexample_back(
+    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run(mine, tmp_path)[1]
+    replay = Records(tmp_path).replay_path(first.item)
+    stated = replay.read_bytes()
+
+    def blind(items: Any, *rest: Any, **options: Any) -> Any:
+        return [(item, rc.Verdict(item.id, "holds", instances=7)) for item in items]
+
+    monkeypatch.setattr(records_module, "judge_all", blind)
+    again = {result.item.id: result for result in run(mine, tmp_path, seed=1)}["mine.mass"]
+    assert again.verdict.verdict == "violated"
+    assert again.verdict.counterexample == {"p": [0.3, 0.7]}
+    assert again.verdict.reason.startswith("known from a search before; this one tried 7 instances")
+    assert again.verdict.evidence.startswith("certified")
+    assert replay.read_bytes() == stated
+    # one that breaks the claim no more goes
+    content = json.loads(stated)
+    replay.write_text(json.dumps({**content, "instance": {"p": [0.5, 0.5]}}))
+    third = {result.item.id: result for result in run(mine, tmp_path, seed=2)}["mine.mass"]
+    assert third.verdict.verdict == "holds"
+    assert not replay.exists()
+
+
 def test_ctrl_c_keeps_what_is_done(
     mine: Path, tmp_path: Path, handed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
