@@ -253,6 +253,14 @@ class Vector:
         """The squared norm."""
         return self @ self
 
+    def __pow__(self, exponent: Any) -> Form:
+        """Refused: a power of a vector says nothing.
+
+        Raises:
+            InputError: always, with what to write.
+        """
+        raise InputError(f"a vector has a squared norm, .squared; found ** {exponent}")
+
 
 @dataclass(frozen=True)
 class Statement:

@@ -159,3 +159,9 @@ def test_bad_input_is_one_line(wrong: Callable[..., object], message: str) -> No
         wrong(p, x, y)
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_the_square_of_a_vector_is_its_squared_norm() -> None:
+    x = gram.Problem().vector("x")
+    with pytest.raises(InputError, match=r"a vector has a squared norm, \.squared; found \*\* 2"):
+        x**2
