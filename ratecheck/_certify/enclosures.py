@@ -8,7 +8,6 @@ proved has to hold both times.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,6 +21,7 @@ from linsys.linalg.ball_arithmetic import ball_arithmetic, rounded_constants
 from linsys.linalg.balls import Ball, Undecided, every_case, no_cases
 from linsys.linalg.degrees import NotRational
 from ratecheck._claims.claim import Claim, Relation
+from ratecheck._claims.places import place_of
 from ratecheck._claims.space import Fault, quiet
 
 #: An interval of rationals.
@@ -33,14 +33,6 @@ MOST = 256
 #: An assumption that no ball decides and float64 confirms.
 _OPEN = "checked in float64 only"
 _LEFT = "a ball becomes a float"
-#: Files whose lines say nothing about the formula that calls them.
-_ARITHMETIC = (
-    "linsys/linalg/",
-    "numpy/",
-    "ratecheck/_claims/",
-    "ratecheck/_certify/",
-    "contextlib.py",
-)
 
 
 class Unprovable(Exception):
@@ -184,14 +176,9 @@ def _met(claim: Claim, predicate: Any, views: Any) -> str:
 
 def told(error: BaseException) -> str:
     """The error in a line, with the line of the formula that raised it."""
-    places = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not any(part in Path(frame.filename).as_posix() for part in _ARITHMETIC)
-    ]
     plain = isinstance(error, Undecided | NotRational)
     what = " ".join((f"{error}" if plain else f"{type(error).__name__}: {error}").split())[:200]
-    if not places:
+    at = place_of(error)
+    if at is None:
         return what
-    at = places[-1]
     return f"{Path(at.filename).name}:{at.lineno}, `{(at.line or '').strip()}`: {what}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from linsys import InputError
 from linsys.linalg import precise
 from ratecheck._claims.fields import Field, Numbers
+from ratecheck._claims.places import place_of
 from ratecheck._processes.limit import TimeLimit
 
 #: Arrays of B instances by field, each (B, *shape).
@@ -68,8 +70,11 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
     except BaseException as error:
         said = f": {error}" if str(error) else ""
         text = " ".join(f"{what} raised {type(error).__name__}{said}".split())
-        hints = [hint for sign, hint in _HINTS.items() if sign in text]
-        raise Fault("".join([text[:300], *(f" ({hint})" for hint in hints)]), index) from error
+        added = [hint for sign, hint in _HINTS.items() if sign in text]
+        at = place_of(error)
+        if at is not None and what == "measure":
+            added.append(f"{Path(at.filename).name}:{at.lineno}")
+        raise Fault("".join([text[:300], *(f" ({one})" for one in added)]), index) from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,7 +95,7 @@ def test_an_error_leaves_one_and_names_the_instance(ratecheck: Call, tmp_path: P
     broken = f"{FILES / 'broken.py'}::broken.raises"
     said = ratecheck("audit", broken, "--out", tmp_path, *ONE)
     assert said.code == 1
-    assert "  p = [0.5, 0.5]\n  measure raised RuntimeError: no two\n" in said.out
+    assert "  p = [0.5, 0.5]\n  measure raised RuntimeError: no two (broken.py:" in said.out
     replay = tmp_path / "audit" / "counterexamples" / "broken.raises.json"
     said = ratecheck("audit", "--replay", replay)
     assert (said.code, "reproduced" in said.out) == (0, True)
