@@ -77,6 +77,21 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
         raise Fault("".join([text[:300], *(f" ({one})" for one in added)]), index) from error
 
 
+class Instance(SimpleNamespace):
+    """One instance, or several where a space is batched: an attribute for each field.
+
+    >>> Instance(x=1.0).y
+    Traceback (most recent call last):
+    ...
+    AttributeError: an instance has the fields x; found no 'y'
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"an instance has the fields {', '.join(vars(self))}; found no {name!r}"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Space:
     """Instances that satisfy the assumptions by construction.
@@ -110,7 +125,7 @@ class Space:
     fields: Mapping[str, Field]
     sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     repair: Callable[[Fields], Fields] | None = None
-    view: Callable[..., Any] = SimpleNamespace
+    view: Callable[..., Any] = Instance
     assumes: Mapping[str, Predicate] = field(default_factory=dict)
     given: Mapping[str, Predicate] = field(default_factory=dict)
     corners: Sequence[Mapping[str, ArrayLike]] = ()

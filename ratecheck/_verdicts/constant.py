@@ -127,6 +127,12 @@ class _Needed:
             sides = certify(self.claim, one.violation.fields)
             self.fields = one.violation.fields
             self.quotient = ratio(self.claim.relation, sides)
+            if self.quotient is None and max(sides.measured, sides.bound) < 0:
+                self.reason = (
+                    f"both sides are negative on an instance, {sides.text[0]} and {sides.text[1]}: "
+                    "a larger multiple of the bound is then a stronger statement"
+                )
+                return
             if self.quotient is None:
                 self.quotient = math.inf
                 self.reason = "on this instance no multiple of the bound would do"

@@ -23,7 +23,7 @@ _TRUE = ("holds", "consistent")
 
 
 def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) -> None:
-    """Search for a counterexample of a claim in this process.
+    """Search for a counterexample of a claim in this process; a false one must have one.
 
     Args:
         claim: the claim, or the id of one of the catalogue.
@@ -31,8 +31,8 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
         seed: of everything random.
 
     Raises:
-        AssertionError: if the claim does not come out as true, with the shrunk counterexample and
-            how to replay it.
+        AssertionError: if the claim does not come out as true, or as violated where its ``expect``
+            is that; with the shrunk counterexample and how to replay it.
         InputError: if this is no claim, or the id of none.
 
     >>> from ratecheck import claim, simplex
@@ -46,9 +46,11 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
     """
     entry = entry_of(claim)
     verdict = judge(entry, effort, seed)
-    if verdict.verdict in _TRUE:
-        return
-    raise AssertionError(failure(entry, verdict))
+    if entry.expect == "violated":
+        if verdict.verdict != "violated":
+            raise AssertionError(failure(entry, verdict, "violated"))
+    elif verdict.verdict not in _TRUE:
+        raise AssertionError(failure(entry, verdict))
 
 
 def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:

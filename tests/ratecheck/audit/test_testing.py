@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def test_a_false_claim_fails_with_its_counterexample(tmp_path: Path) -> None:
     rc.assert_holds(norm)
     rc.assert_holds(corrected, effort="quick", seed=1)
     with pytest.raises(AssertionError) as failed:
-        rc.assert_holds(mass)
+        rc.assert_holds(replace(mass, expect="holds"))
     said = str(failed.value).splitlines()
     assert said[0] == "mine.mass (my paper, Lemma 2) is violated: no probability exceeds " + (
         "the sum of squares"
@@ -69,3 +70,29 @@ def test_the_helper_needs_no_test_runner() -> None:
     code = "import sys, ratecheck._verdicts.testing; print('pytest' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_claim_that_is_to_be_false_must_be() -> None:
+    fields = {"x": rc.interval()}
+    options: dict[str, Any] = {"source": "p", "kind": "upper", "text": "t", "expect": "violated"}
+    false = rc.claim(id="mine.false", fields=fields, **options)(lambda s: (s.x, 0.5))
+    rc.assert_holds(false)
+    true = rc.claim(id="mine.true", fields=fields, **options)(lambda s: (s.x, 1))
+    with pytest.raises(AssertionError, match=r"mine\.true \(p\) is holds, expected: violated"):
+        rc.assert_holds(true)
+
+
+def test_an_unknown_field_is_answered_with_the_known_ones() -> None:
+    claim = rc.claim(
+        id="mine.field", fields={"x": rc.interval()}, source="p", kind="upper", text="t"
+    )(lambda s: (s.y, 1))
+    assert "an instance has the fields x; found no 'y'" in rc.judge(claim).reason
+
+
+def test_a_negative_bound_has_no_least_constant() -> None:
+    claim = rc.claim(
+        id="mine.negative", fields={"x": rc.interval(low=0.2)}, source="p", kind="upper", text="t"
+    )(lambda s: (-s.x, -2 * s.x))
+    constant = rc.tightest(claim)
+    assert constant.factor is None
+    assert constant.reason.startswith("both sides are negative on an instance")
