@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from linsys import InputError
 from linsys.linalg import precise
+from linsys.validate import shown
 from ratecheck._claims.fields import Field, Numbers
 from ratecheck._claims.places import place_of
 from ratecheck._processes.limit import TimeLimit
@@ -135,6 +136,11 @@ class Space:
     constructed: str = ""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.fields, Mapping):
+            raise InputError(
+                "`fields` must be names and their domains, such as {'x': interval()}; found "
+                f"{shown(self.fields)}"
+            )
         if not self.fields:
             raise InputError("`fields` must be at least one; found none")
         for name, domain in self.fields.items():

@@ -96,3 +96,8 @@ def test_a_negative_bound_has_no_least_constant() -> None:
     constant = rc.tightest(claim)
     assert constant.factor is None
     assert constant.reason.startswith("both sides are negative on an instance")
+
+
+def test_fields_are_names_and_domains() -> None:
+    with pytest.raises(InputError, match=r"`fields` must be names and their domains, .*'q'\)"):
+        rc.Space(fields=("p", "q"))  # type: ignore[arg-type]
