@@ -27,7 +27,14 @@ from linsys.algorithms import Sampling, Steps
 from linsys.linalg import Numbers, no_floats, precise, precision
 from linsys.recursions import LinearRecursion, Moments
 from linsys.systems.finite import FiniteSystem
-from linsys.validate import Array, InputError, check_instance, check_integer, real_array
+from linsys.validate import (
+    Array,
+    InputError,
+    check_instance,
+    check_integer,
+    distributions,
+    real_array,
+)
 
 __all__ = ["AffineRounds", "affine_rounds", "outcomes"]
 
@@ -146,9 +153,9 @@ def affine_rounds(
         law: their probabilities, shape (S,).
 
     Raises:
-        InputError: a round that is not affine in the state (seen at three points of both signs and
-            several sizes), that is another one in later rounds, or that computes with anything but
-            NumPy's arithmetic; too many numbers or outcomes.
+        InputError: a law that is no distribution; a round that is not affine in the state (seen at
+            three points of both signs and several sizes), that is another one in later rounds, or
+            that computes with anything but NumPy's arithmetic; too many numbers or outcomes.
 
     >>> from linsys.algorithms import AffPCL
     >>> system = FiniteSystem.from_objectives(
@@ -161,7 +168,7 @@ def affine_rounds(
     >>> np.diag(errors.second)  # E(x^i - x_*^i)^2, as by exact_moments
     array([3.19428343e-10, 3.18601978e-10])
     """
-    probabilities = real_array("law", law, (len(oracles),))
+    probabilities = distributions("law", real_array("law", law, (len(oracles),))[None])[0]
     D = len(_numbers(state))
     if len(oracles) * (D * (D + 3) // 2) ** 2 > _MOST_COEFFICIENTS:
         raise InputError(

@@ -148,3 +148,8 @@ def test_sizes_are_limited_before_anything_is_computed() -> None:
         outcomes(object(), Steps.constant(0.1))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="`state` must be a named tuple; found ndarray"):
         affine_rounds(Walk(lambda x, t: 0.0), np.zeros(2), [0.0], [1.0])
+
+
+def test_a_law_must_be_a_distribution() -> None:
+    with pytest.raises(InputError, match="`law`"):
+        affine_rounds(Walk(lambda x, t: 0.0 * x), Point(np.ones(1)), [0.0, 1.0], [0.5, 0.6])
