@@ -66,6 +66,10 @@ class Field:
         """Values after one of them was replaced, where the others can make up for it."""
         return values
 
+    def values(self) -> Numbers | None:
+        """All values that an element may have, where these are few and do not depend on others."""
+        return None
+
     def holds(self, values: Numbers) -> NDArray[np.bool_]:
         """Whether each of the B arrays lies in the domain, up to rounding in float64."""
         return np.asarray(np.isfinite(values.astype(float)).reshape(len(values), -1).all(axis=1))
@@ -115,6 +119,10 @@ class Whole(Interval):
         if self.log:  # of the distance from below the lowest, which may be 0
             return np.asarray(np.round(self.low - 1 + (self.high - self.low + 1) ** elements))
         return np.asarray(np.round(super().decode(controls, elements)))
+
+    def values(self) -> Numbers:
+        """The whole numbers from low to high."""
+        return np.arange(self.low, self.high + 1)
 
     def repair(self, values: Numbers) -> Numbers:
         """Round, then clip."""

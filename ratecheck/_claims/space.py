@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ Sizes = dict[str, int]
 Predicate = Callable[[Any], Any]
 #: Numbers beyond these make a counterexample look like a corner case.
 _LEAST, _MOST = 1e-6, 1e6
+#: A space of no more instances is looked at as a whole.
+FEW = 10_000
 
 
 class Fault(Exception):
@@ -42,10 +45,14 @@ class Unsettled(Fault):
     """Two evaluations of one instance contradict each other, so that nothing is known of it."""
 
 
+#: What computes expectations in every precision.
+_EXACT = "exact moments within a measure: linsys.recursions.LinearRecursion or linsys.affine"
 #: What to do about errors that most users meet once, by a part of their text.
 _HINTS = {
     "cannot be interpreted as an integer": "whole numbers arrive as floats: int(n)",
     "Cannot cast ufunc": "use linsys.linalg in place of np.linalg",
+    "must be a rectangular array of numbers; found [": _EXACT,
+    "`system` must be a FiniteSystem": _EXACT,
     "'mpf' object is not subscriptable": "a single number becomes an array by np.array([x])",
 }
 
@@ -167,6 +174,34 @@ class Space:
         ranges = [range(low, high + 1) for low, high in self.sizes.values()]
         combined = [dict(zip(self.sizes, c, strict=True)) for c in itertools.product(*ranges)]
         return sorted(combined, key=lambda s: (int(np.prod(list(s.values()))), list(s.values())))
+
+    def every_instance(self) -> Iterator[Fields] | None:
+        """All instances, stacked by sizes, where they are at most :data:`FEW`; else None."""
+        finite = {name: domain.values() for name, domain in self.fields.items()}
+        stacks, total = [], 0
+        for sizes in self.all_sizes():
+            shapes = {name: domain.shape(sizes) for name, domain in self.fields.items()}
+            factors: list[Numbers] = []
+            for name, values in finite.items():
+                if values is None:
+                    return None
+                factors += [values] * math.prod(shapes[name])
+            total += math.prod(map(len, factors))
+            if total > FEW:
+                return None
+            stacks.append((shapes, factors))
+        return (self._all_of(shapes, factors) for shapes, factors in stacks)
+
+    def _all_of(self, shapes: Mapping[str, tuple[int, ...]], factors: Sequence[Numbers]) -> Fields:
+        grid = np.stack([axis.ravel() for axis in np.meshgrid(*factors, indexing="ij")], axis=1)
+        ends = np.cumsum([math.prod(shape) for shape in shapes.values()])[:-1]
+        parts = np.split(grid, ends, axis=1)
+        return self.complete(
+            {
+                name: part.reshape(len(grid), *shape)
+                for (name, shape), part in zip(shapes.items(), parts, strict=True)
+            }
+        )
 
     def layout(self, sizes: Sizes) -> Layout:
         """How many coordinates an instance of these sizes has and where each field's lie."""
@@ -332,6 +367,17 @@ class Layout:
             elements = coordinates[:, middle:stop].reshape(len(coordinates), *shape)
             fields[name] = domain.decode(coordinates[:, start:middle], elements)
         return self.space.complete(fields)
+
+    def ends(self) -> Numbers:
+        """Coordinates (E, m): all fields at an end at once, then each alone, the others between."""
+        places = [
+            slice(start, middle + int(np.prod(shape))) for *_, shape, start, middle in self._parts
+        ]
+        ends = np.full((2 + 2 * len(places), self.coordinates), 0.5)
+        ends[0], ends[1] = 0, 1
+        for number, place in enumerate(places, start=1):
+            ends[2 * number, place], ends[2 * number + 1, place] = 0, 1
+        return np.unique(ends, axis=0)
 
     def tie(self, coordinates: Numbers, axis: str) -> Numbers:
         """Coordinates with everything equal along one axis: all agents alike, all states alike."""

@@ -10,6 +10,7 @@ imported by the commands that need them, so that help comes at once.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -76,6 +77,8 @@ app = typer.Typer(
 
 #: Base class of errors in arguments: click's or typer's own, depending on the version.
 _USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
+#: What is a claim and no file.
+_ID_OF_CLAIM = re.compile(r"[a-z0-9_]+\.(?!py$)[A-Za-z0-9_]+")
 _INTERRUPTED = "interrupted; the same command resumes"
 
 
@@ -98,16 +101,30 @@ def list_(names: Names = None, out: Out = RESULTS, as_json: Json = False) -> Non
         listing.show(rows)
 
 
-@app.command(epilog=examples("show affpcl/fig1", "show fslora Figure 5", "show my_figure.py"))
+@app.command(
+    epilog=examples(
+        "show affpcl/fig1", "show fslora Figure 5", "show my_figure.py", "show affpcl.d1f"
+    )
+)
 def show(
     reference: Id,
+    out: Out = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Say what an experiment claims, and what the parameters mean that ``--set`` can change."""
+    """Say what an experiment claims, and what the parameters mean that ``--set`` can change.
+
+    Of a claim, what ``audit ID --show`` says.
+    """
     from ratecheck._discover import registry
     from ratecheck._report import describe, terminal
 
-    experiment = registry.find_experiment(" ".join(reference))
+    text = " ".join(reference)
+    if _ID_OF_CLAIM.fullmatch(text):
+        from ratecheck._commands import audits
+
+        audits.list_or_describe([text], out, as_json, in_full=True, broken=_warn)
+        return
+    experiment = registry.find_experiment(text)
     if as_json:
         print(terminal.dump(describe.description(experiment)))
     else:

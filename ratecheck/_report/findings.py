@@ -76,6 +76,7 @@ def _came_out(records: Sequence[Record]) -> list[str]:
 _EVIDENCE = {
     "proved": "a proof in the note, which the search agrees with",
     "certified": "a counterexample, certified with 40 and 80 digits",
+    "every": "each of the few instances that there are",
     "searched": "a search that found no counterexample",
     "fitted": "fitted exponents",
 }

@@ -23,7 +23,7 @@ from ratecheck._report.terminal import console, say, tabulate
 from ratecheck._report.words import in_words
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Replayed
-from ratecheck._verdicts.verdict import Verdict
+from ratecheck._verdicts.verdict import FLOAT64_ONLY, Verdict
 
 _STYLES = {"violated": "yellow", "vacuous": "yellow", "unreachable": "yellow"}
 
@@ -40,7 +40,15 @@ def show_results(results: Sequence[Result], records: Records) -> None:
     told = [r for r in results if not r.ok or r.verdict.verdict == "violated"]
     for result in sorted(told, key=lambda r: not r.ok):  # surprises last, next to the summary
         say(screen, ["", *_explained(result, records)])
+    for result in told_in_float64(results):
+        say(screen, ["", f"{result.item.id}: {result.verdict.verdict}, {result.verdict.reason}"])
     say(screen, ["", *summary(results, records)])
+
+
+def told_in_float64(results: Sequence[Result]) -> list[Result]:
+    """Claims that hold as far as float64 knows: their measures know no higher precision."""
+    alone = [r for r in results if r.verdict.reason.startswith(FLOAT64_ONLY)]
+    return [result for result in alone if result.ok]
 
 
 def show_summary(results: Sequence[Result], records: Records) -> None:

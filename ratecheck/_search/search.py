@@ -214,6 +214,9 @@ class Search:
             self._confirm()
 
     def _stages(self, effort: Effort) -> Iterator[Callable[[], None]]:
+        if self.claim.space.every_instance() is not None:
+            yield lambda: self._sample(0)
+            return
         yield lambda: self._sample(effort.random)
         yield lambda: self._hypothesis(effort.examples)
         before = self.sampled
@@ -424,7 +427,8 @@ class Search:
         return instance
 
     def _sample(self, total: int) -> None:
-        """Corners and random instances; again if float64 is right where it was doubted."""
+        """Corners and random instances, or all that there are; again if float64 is right where it
+        was doubted."""
         self._try_corners_and_random(total)
         if self._doubtful > _DOUBTFUL * self.instances and self._float64_is_right():
             self.trusted = True
@@ -480,13 +484,18 @@ class Search:
     def _try_corners_and_random(self, total: int) -> None:
         space = self.claim.space
         self._try_families()
-        for corner in space.corner_fields:
-            self._explore(Batch(space, space.complete(corner), space.sizes_of(corner)))
-        for batch in batches(space, self.seed, total):
+        every = space.every_instance()
+        if every is not None:
+            chosen = (Batch(space, stack, space.sizes_of(stack)) for stack in every)
+        else:
+            for corner in space.corner_fields:
+                self._explore(Batch(space, space.complete(corner), space.sizes_of(corner)))
+            chosen = batches(space, self.seed, total)
+        for batch in chosen:
             self._explore(batch)
             batch.freeze()
             self._check_space(batch)
-        if not self.instances:
+        if not self.instances and every is None:
             for batch in draw(space, self.seed, max(total, SHARED), _MOST_DRAWN):
                 self._explore(batch)
 

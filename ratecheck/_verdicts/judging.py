@@ -60,7 +60,7 @@ def judge_all(
         def look(running: Collection[int]) -> None:
             compiles = any(trace_module.compiles(notes[position]) for position in running)
             rate = pace.look({k: trace_module.begun(notes[k]) for k in running})
-            doing("compiling" if compiles else f"{rate:,.0f} instances/s" if rate else "")
+            doing("compiling" if compiles else _pace_in_words(rate))
 
         # by the wall clock, where the kernel counts no CPU time
         timeout = None if limit_module.KERNEL else limit + _GRACE
@@ -69,6 +69,13 @@ def judge_all(
         ):
             item = ordered[position]
             yield item, _verdict_of_worker(future, item, limit, notes[position])
+
+
+def _pace_in_words(rate: float) -> str:
+    """Instances per second, or seconds per instance where these are more than one."""
+    if not rate:
+        return ""
+    return f"{rate:,.0f} instances/s" if rate >= 1 else f"{1 / rate:,.0f} s per instance"
 
 
 class _Pace:

@@ -238,7 +238,10 @@ def _unless_known(result: Result, records: Records) -> Result:
     if not isinstance(claim, Claim) or verdict.verdict not in _SEARCHED or not path.is_file():
         return result
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        known = replay(claim, json.loads(path.read_bytes())["instance"])
+        content = json.loads(path.read_bytes())
+        if content["verdict"] != "violated":
+            return result
+        known = replay(claim, content["instance"])
         if known.verdict == "violated":
             known.instances = verdict.instances
             known.reason = (

@@ -7,7 +7,7 @@ all instances and bets, so that it bounds that of the whole verdict.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ratecheck._claims.certificates import STEADY
 from ratecheck._claims.claim import StatisticalClaim
 from ratecheck._claims.samples import Batch, draw, generator
-from ratecheck._claims.space import Fault, Unsettled, call, quiet
+from ratecheck._claims.space import Fault, Space, Unsettled, call, quiet
 from ratecheck._processes.limit import TimeLimit
 from ratecheck._rates.betting import Bet
 
@@ -38,19 +38,28 @@ class Sampled:
 
 
 def instances_of(claim: StatisticalClaim, effort: str, seed: int) -> list[Batch]:
-    """The instances that are sampled, each alone: corners, then some of all sizes."""
+    """The instances that are sampled, each alone: corners, ends of the fields, then random ones."""
     space, count = claim.space, INSTANCES[effort]
-    every = [
+    corners = [
         Batch(space, space.complete(corner), space.sizes_of(corner))
         for corner in space.corner_fields
     ]
-    drawn = [
+    every = space.all_sizes()
+    layouts = [space.layout(sizes) for sizes in (every[:1] + every[-1:])[: len(every)]]
+    ends = [Batch(space, one.decode(one.ends()), one.sizes) for one in layouts]
+    chosen = _alone(space, [*corners, *ends])
+    drawn = _alone(space, draw(space, seed, 0, 4 * count))
+    pick = np.linspace(0, len(drawn) - 1, min(count, len(drawn))).round().astype(int)
+    return chosen + [drawn[k] for k in pick]
+
+
+def _alone(space: Space, batches: Iterable[Batch]) -> list[Batch]:
+    """The instances of which the claim speaks, one by one."""
+    return [
         batch.subset(np.array([row]))
-        for batch in draw(space, seed, 0, 4 * count)
+        for batch in batches
         for row in np.flatnonzero(space.passing(batch.fields))
     ]
-    pick = np.linspace(0, len(drawn) - 1, min(count, len(drawn))).round().astype(int)
-    return [one for one in every if space.passing(one.fields)[0]] + [drawn[k] for k in pick]
 
 
 def sampled(
@@ -61,22 +70,23 @@ def sampled(
     And what a limit said that struck meanwhile, else "".
     """
     alpha = claim.alpha / (len(batches) * len(_SIGNS[claim.relation]))
-    found: list[Sampled] = []
+    said: list[Sampled] = []
     try:
+        _check_generator(claim, batches, seed)
         for number, batch in enumerate(batches):
-            found.append(_on_instance(claim, batch, alpha, (seed, claim.id, "samples", number)))
-            if found[-1].said == "violated":
+            said.append(_on_instance(claim, batch, alpha, (seed, claim.id, "samples", number)))
+            if said[-1].said == "violated":
                 break
     except TimeLimit as late:
-        return found, str(late)
-    return found, ""
+        return said, str(late)
+    return said, ""
 
 
 def _on_instance(
     claim: StatisticalClaim, batch: Batch, alpha: float, names: tuple[object, ...]
 ) -> Sampled:
     low, high = claim.between
-    bets = []
+    bets: list[tuple[int, Bet, Bet]] = []
     for sign in _SIGNS[claim.relation]:
         ends = sorted((sign * low, sign * high))
         below = Bet(claim.within - ends[1], claim.within - ends[0])
@@ -84,9 +94,6 @@ def _on_instance(
     rng, total, count = generator(*names), 0.0, 0
     while count < claim.most:
         samples = _samples(claim, batch, rng)
-        if not count and not np.array_equal(samples, _samples(claim, batch, generator(*names))):
-            what = STEADY.format("the instance and its generator")
-            raise Unsettled(f"measure returned other samples for equal generators; {what}")
         total, count = total + float(samples.sum()), count + len(samples)
         for sign, above, below in bets:
             above.see(sign * samples)
@@ -96,6 +103,24 @@ def _on_instance(
         if all(below.rejects(alpha) for _, _, below in bets):
             return Sampled(batch, "within", count, total / count)
     return Sampled(batch, "not decided", count, total / count)
+
+
+def _check_generator(claim: StatisticalClaim, batches: Sequence[Batch], seed: int) -> None:
+    """Refuse samples that differ for equal generators, or that no instance draws from its own."""
+    for batch in batches:  # a coin that never shows heads needs no generator
+        rng = generator(seed, claim.id, "generator")
+        before = rng.bit_generator.state
+        samples = _samples(claim, batch, rng)
+        if not np.array_equal(
+            samples, _samples(claim, batch, generator(seed, claim.id, "generator"))
+        ):
+            what = STEADY.format("the instance and its generator")
+            raise Unsettled(f"measure returned other samples for equal generators; {what}")
+        others = _samples(claim, batch, generator(seed, claim.id, "another"))
+        if before != rng.bit_generator.state or not np.array_equal(samples, others):
+            return
+    if batches:
+        raise Fault("measure must draw its samples from `rng`; found that it drew nothing from it")
 
 
 def _samples(

@@ -47,6 +47,8 @@ VERSION = 1
 LIMITS = {"quick": 30.0, "normal": 120.0, "hunt": 1800.0}
 #: A bound so many times a trivial one, on every instance, says nothing that was not known.
 UNREACHABLE = 10.0
+#: How the reason begins of what holds although no instance could be evaluated in high precision.
+FLOAT64_ONLY = "ratio in float64 only"
 #: A call of the measure that takes more than this share of the limit does not return.
 _MOST = 0.5
 #: What can be said against a counterexample, the gravest first, and what it means.
@@ -81,8 +83,9 @@ class Verdict:
         bound: the same of the bound.
         reason: one line on why the verdict is what it is, where that needs saying.
         evidence: what decided: "proved" (the claim's note derives it, and the search agrees),
-            "certified at 40 and 80 digits" (a violation), "searched" (no violation was found), or
-            "fitted on 12 systems" (a rate). Of a search, also how instances are constructed.
+            "certified at 40 and 80 digits" (a violation), "every instance checked" (where they are
+            few), "searched" (no violation was found), or "fitted on 12 systems" (a rate). Of a
+            search, also how instances are constructed.
         witness: what speaks for a counterexample: whether its numbers are "credible", whether it is
             "clear" (by 5 %), and which share of its neighbours within 1 % ("near") and 10 % ("far")
             violates the claim as well; and the "assumptions" that it was checked to meet. See
@@ -224,6 +227,8 @@ def evidence(entry: Entry, verdict: Verdict) -> str:
     if verdict.verdict == "holds" and entry.derivation:
         return "proved"
     assert isinstance(entry, Claim)
+    if entry.space.every_instance() is not None:
+        return "every instance checked"
     where = f", constructed: {entry.space.constructed}" if entry.space.constructed else ""
     return f"searched{where}"
 
@@ -330,7 +335,7 @@ def tightest_instance(search: Search, effort: Effort) -> tuple[Verdict, ScoredIn
                 raise Fault(f"float64 exceeds the bound, but {fault.reason}") from fault
             if tried:
                 break
-            reason = f"ratio in float64 only: {fault.reason}"
+            reason = f"{FLOAT64_ONLY}: {fault.reason}"
             verdict = Verdict(claim.id, "holds", ratio=instance.tightness, reason=reason)
             verdict.best = plain(instance.fields)
             return verdict, instance
@@ -465,8 +470,12 @@ def _unfinished(entry: Entry, search: Search | None, late: str, limit: float) ->
         return _error_verdict(entry, search, f"{late}; a larger limit allows more")
     if search.violation is not None:
         return _as_found(search, late)
-    done = f"no violation in {search.examined:,} instances; a larger limit allows more"
-    if not search.examined or search.is_stuck(_MOST * limit):
+    some = f"{search.examined:,} instance{'s' * (search.examined != 1)}"
+    done = f"no violation in {some}; a larger limit allows more"
+    if not search.examined:
+        reason = f"{late}: the first call of the measure takes longer; a larger limit allows more"
+        return Verdict(entry.id, "not decided", reason=reason, details={"unfinished": True})
+    if search.is_stuck(_MOST * limit):
         return _error_verdict(entry, search, f"{late} on this instance; {done}")
     reason = f"{late}: {done}"
     if search.open_candidates:

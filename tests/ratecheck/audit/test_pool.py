@@ -238,3 +238,11 @@ def test_the_pace_is_what_was_begun_since_the_last_look(monkeypatch: pytest.Monk
         now[0] += seconds
         said.append(pace.look(begun))
     assert said == [10, 10, 25, 7]  # a moment ago; two seconds; the first one is ready
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [(0.0, ""), (0.05, "20 s per instance"), (1.0, "1 instances/s"), (1234.5, "1,234 instances/s")],
+)
+def test_a_slow_measure_has_a_pace_as_well(rate: float, said: str) -> None:
+    assert judging._pace_in_words(rate) == said

@@ -242,3 +242,44 @@ def test_a_batch_can_be_cut() -> None:
     batch = Batch(CUBE, {"x": np.arange(12.0).reshape(2, 6)}, {"m": 6})
     assert batch.subset(np.array([1])).fields["x"].tolist() == [[6, 7, 8, 9, 10, 11]]
     assert norm(batch.fields["x"]).shape == (2,)
+
+
+def test_of_few_instances_each_is_looked_at() -> None:
+    """True but on one of a thousand, which chance seldom meets."""
+
+    def judged(where: int) -> rc.Verdict:
+        space = rc.Space(fields={"t": rc.whole_numbers(low=0, high=999)})
+        return rc.judge(
+            rc.Claim(
+                id="mine.few", source="", text="", kind="upper", space=space,
+                measure=lambda t: (2.0 * (t == where), 1.0),
+            )
+        )  # fmt: skip
+
+    missed = judged(-1)
+    assert (missed.verdict, missed.instances) == ("holds", 1000)
+    assert missed.evidence == "every instance checked"
+    for where in (0, 617, 999):
+        assert judged(where).counterexample == {"t": where}
+
+
+def test_few_instances_have_all_sizes_and_every_combination() -> None:
+    space = rc.Space(
+        fields={"a": rc.whole_numbers("k", low=0, high=2), "b": rc.whole_numbers(low=5, high=6)},
+        sizes={"k": (1, 2)},
+    )
+    stacks = space.every_instance()
+    assert stacks is not None
+    pairs = [pair for stack in stacks for pair in zip(stack["a"], stack["b"], strict=True)]
+    seen = [(*map(float, np.ravel(a)), float(b)) for a, b in pairs]
+    wanted = [(a, b) for a in (0, 1, 2) for b in (5, 6)]
+    wanted_pairs = [(a, c, b) for a in (0, 1, 2) for c in (0, 1, 2) for b in (5, 6)]
+    assert seen == [*wanted, *wanted_pairs]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"x": rc.interval()}, {"t": rc.whole_numbers(low=0, high=10_000)}, {"s": rc.simplex(2)}],
+)
+def test_many_instances_are_drawn(fields: dict[str, Any]) -> None:
+    assert rc.Space(fields=fields).every_instance() is None

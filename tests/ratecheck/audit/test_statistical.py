@@ -182,7 +182,7 @@ def test_options_are_checked(option: dict[str, Any], message: str) -> None:
 def test_instances_that_given_rules_out_are_not_sampled() -> None:
     space = rc.Space(fields=UNIT, given={"p < 1/2": lambda s: s.p < 0.5}, corners=[{"p": 0.75}])
     batches = instances_of(declared(coin(), space), "quick", 0)
-    assert len(batches) == 12
+    assert len(batches) == 1 + 12  # one end of p, and random ones
     assert max(float(batch.fields["p"][0]) for batch in batches) < 0.5
     never = rc.Space(fields=UNIT, given={"p > 1": lambda s: s.p > 1})
     assert rc.judge(declared(coin(), never)).verdict == "vacuous"
@@ -242,3 +242,29 @@ def coin(p, rng):
         "either of these is wrong with probability at most 1e-06",
         "not decided: 100,000 samples of an instance say neither",
     ]
+
+
+def test_samples_that_ignore_the_generator_are_refused() -> None:
+    """One fixed draw, over and over, looks like a mean that is certain."""
+    verdict = rc.judge(declared(lambda p, rng: np.random.default_rng(1).uniform(-1, 1, size=1)))
+    assert verdict.verdict == "error"
+    assert verdict.reason == (
+        "measure must draw its samples from `rng`; found that it drew nothing from it"
+    )
+
+
+def test_what_fails_at_the_end_of_a_field_alone_is_seen() -> None:
+    space = {"p": rc.interval(), "q": rc.interval()}
+    one = declared(lambda p, q, rng: rng.binomial(1, 0.3 * (q >= 0.999), size=200), on=space)
+    verdict = rc.judge(one)
+    assert verdict.verdict == "violated"
+    assert verdict.counterexample is not None
+    assert verdict.counterexample["q"] == 1
+
+
+def test_generators_that_are_spawned_count_as_drawn_from() -> None:
+    def spawned(p: float, rng: np.random.Generator) -> Any:
+        return rng.spawn(1)[0].binomial(1, p, size=500) - p
+
+    first = declared(spawned, between=(-1, 1), within=0.3)
+    assert "drew nothing" not in rc.judge(first).reason

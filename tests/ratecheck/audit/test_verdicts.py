@@ -170,10 +170,21 @@ def test_a_measure_that_never_returns_is_interrupted() -> None:
     assert verdict.verdict == "error"
     assert verdict.reason == (
         "no answer while it waited for 0.5 s on this instance; no violation in "
-        f"{verdict.instances:,} instances; a larger limit allows more"
+        f"{verdict.instances:,} instance{'s' * (verdict.instances != 1)}; a larger limit allows "
+        "more"
     )
     assert verdict.counterexample is not None
     assert verdict.counterexample["x"] > 0.7
+
+
+def test_a_first_call_beyond_the_limit_is_no_error() -> None:
+    verdict = rc.judge(upper(lambda s: (time.sleep(9), 1.0)), limit=0.3)
+    assert (verdict.verdict, verdict.instances) == ("not decided", 0)
+    assert verdict.counterexample is None
+    assert verdict.reason == (
+        "no answer while it waited for 0.3 s: the first call of the measure takes longer; "
+        "a larger limit allows more"
+    )
 
 
 def compute(seconds: float) -> None:
