@@ -69,6 +69,7 @@ from ._experiment.plots import (
 )
 from ._experiment.table import Column as Column, Table as Table, long_table as long_table
 from ._names import check_installed as check_installed, check_name as check_name
+from ._processes.cluster import on_cluster as on_cluster
 from ._processes.pool import python_command as python_command
 from ._rates.intervals import (
     Ratio as Ratio,

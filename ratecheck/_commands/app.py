@@ -53,6 +53,7 @@ from ratecheck._commands.arguments import (
     Redraw,
     Replay,
     SaveAdapters,
+    Scheduler,
     Seed,
     Settings,
     Sizes,
@@ -149,6 +150,7 @@ def run(
     settings: Settings = None,
     redraw: Redraw = False,
     no_figures: NoFigures = False,
+    scheduler: Scheduler = None,
 ) -> None:
     """Run experiments: table, figure and verdict. What is finished is kept; a rerun resumes."""
     from ratecheck._commands import runs
@@ -162,7 +164,8 @@ def run(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )
     alone = len(ids) == len(references) == 1 and (references == ids or is_reference(ids[0]))
-    _run(job, references, as_json, alone=alone)
+    with runs.scheduled(scheduler, out, job.threads):
+        _run(job, references, as_json, alone=alone)
     _exit(not broken)
 
 
@@ -377,6 +380,7 @@ def rates(
     threads: Threads = None,
     out: Out = RESULTS,
     as_json: Json = False,
+    scheduler: Scheduler = None,
 ) -> None:
     """Measure the rates of a paper: predicted and measured exponents with intervals."""
     from ratecheck._commands import runs
@@ -386,7 +390,8 @@ def rates(
     broken: list[str] = []
     chosen = registry.rates(paper, variables, _collected(broken))
     job = runs.job(out, profile, threads, seed=seed, figures=False)
-    outcomes = [runs.perform(job, experiment.id) for experiment in chosen]
+    with runs.scheduled(scheduler, out, job.threads):
+        outcomes = [runs.perform(job, experiment.id) for experiment in chosen]
     if as_json:
         checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
         print(terminal.dump([{"experiment": name, **check.to_dict()} for name, check in checks]))
@@ -402,6 +407,7 @@ def reproduce(
     threads: Threads = None,
     out: Out = RESULTS,
     verbose: Verbose = False,
+    scheduler: Scheduler = None,
 ) -> None:
     """Run every figure and every rate, judge every claim, then say what held and where to look."""
     from ratecheck._commands import audits, runs
@@ -409,10 +415,11 @@ def reproduce(
 
     page.check_libraries()  # before hours of computing
     job = runs.job(out, profile, threads, seed=seed)
-    outcomes, failures = runs.perform_all(job)
-    shown = list(outcomes.values())
-    experiments.show_summary(job.store.root, shown, failures, in_full=verbose)
-    results = audits.judge((), out, "quick", seed or 0, job.threads, broken=_warn)
+    with runs.scheduled(scheduler, out, job.threads):
+        outcomes, failures = runs.perform_all(job)
+        shown = list(outcomes.values())
+        experiments.show_summary(job.store.root, shown, failures, in_full=verbose)
+        results = audits.judge((), out, "quick", seed or 0, job.threads, broken=_warn)
     if results:
         audits.show(results, out, tables=False)
     broken: list[str] = []  # which the audit has reported
@@ -470,6 +477,7 @@ def audit(
     constant: Constant = False,
     replay: Replay = None,
     write: Write = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Search for counterexamples of claims; what is judged is kept, and a rerun resumes."""
     from linsys import InputError
@@ -493,8 +501,13 @@ def audit(
         constants.show(claims or (), effort, seed, limit, as_json, broken=told)
         _exit(not broken)
     else:
+        from ratecheck._commands.runs import scheduled
+
         workers = cores() if threads is None else threads
-        results = audits.judge(claims or (), out, effort, seed, workers, limit, write, broken=told)
+        with scheduled(scheduler, out, workers):
+            results = audits.judge(
+                claims or (), out, effort, seed, workers, limit, write, broken=told
+            )
         audits.show(results, out, as_json)
         _exit(all(result.ok for result in results) and not broken)
 
@@ -510,18 +523,22 @@ def certify(
     write: Keep = None,
     constant: Enclose = False,
     sizes: Sizes = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Prove that false claims are false, by rationals and balls, with certificates."""
     from ratecheck._commands import certify as commands
+    from ratecheck._commands.runs import scheduled
 
     if check is not None:
         _exit(commands.check(check, claims or (), as_json))
-    elif constant or sizes:
-        from ratecheck._commands import certify_constants
+        return
+    with scheduled(scheduler, out):
+        if constant or sizes:
+            from ratecheck._commands import certify_constants
 
-        certify_constants.prove(claims or (), sizes or (), limit, out, write, as_json)
-    else:
-        commands.show(commands.prove(claims or (), results, limit, out, write), as_json)
+            certify_constants.prove(claims or (), sizes or (), limit, out, write, as_json)
+        else:
+            commands.show(commands.prove(claims or (), results, limit, out, write), as_json)
 
 
 @app.command("new", epilog=examples("new my_paper", "new my_paper --into papers"))

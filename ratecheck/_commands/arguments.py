@@ -87,6 +87,15 @@ Seed = Annotated[
 Threads = Annotated[
     int | None, typer.Option(help="Cores to use; changes no number.", show_default="all")
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        envvar="RATECHECK_SCHEDULER",
+        metavar="tcp://HOST:PORT|local",
+        help="Compute on a Dask cluster, of this scheduler or of this machine.",
+        show_default="processes of this machine",
+    ),
+]
 Out = Annotated[
     Path,
     typer.Option(

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from linsys import InputError
 from ratecheck._claims.claim import Claim
 from ratecheck._commands.certify_constants import with_constants
-from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._discover.catalogue import Item, find, find_claims
+from ratecheck._processes import elsewhere
+from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.kept import replay_path
 from ratecheck._report.terminal import console, dump, progress_bar, tabulate
 from ratecheck._store.files import check_writable, write_whole
+from ratecheck._store.machine import cores
 from ratecheck._verdicts.certificates import in_words, short
 from ratecheck._verdicts.records import Records
 from ratecheck._verdicts.verdict import judge
@@ -30,27 +34,60 @@ def prove(
         out: folder of the certificates.
         keep: folder that gets all of them in one file, with what is not proved.
     """
-    from ratecheck._certify.prove import LIMIT, content, prove
+    from ratecheck._certify.prove import LIMIT, content
     from ratecheck._verdicts import certificates as kept
 
     items = find_claims(references)
     for folder in filter(None, (out, keep)):
         check_writable("folder of certificates", folder)
-    proofs = []
+    proofs: list[Any] = [None] * len(items)
     with progress_bar("certify") as progress:
-        for number, item in enumerate(items):
+        doing = progress.doing if progress else lambda what: None
+        work = _proofs(items, results, LIMIT if limit is None else limit, doing)
+        for number, (position, proof) in enumerate(work):
+            proofs[position] = proof
+            if proof.certificate is not None:
+                text = json.dumps(proof.certificate, indent=1) + "\n"
+                write_whole(out / f"{proof.id}.json", text.encode())
             if progress:
-                progress.doing(item.id)
-                progress(number, len(items))
-            proofs.append(prove(item, _instance(item, results), LIMIT if limit is None else limit))
-            if proofs[-1].certificate is not None:
-                text = json.dumps(proofs[-1].certificate, indent=1) + "\n"
-                write_whole(out / f"{item.id}.json", text.encode())
+                progress(number + 1, len(items))
     if keep is not None:
         whole = with_constants(keep, content(proofs, items), items)
         write_whole(keep / kept.FILE, kept.text(whole).encode())
         write_whole(keep / kept.TABLES, kept.tables(whole).encode())
     return proofs
+
+
+def _proofs(
+    items: Sequence[Item], results: Path, limit: float, doing: Callable[[str], None]
+) -> Iterator[tuple[int, Any]]:
+    """The position of each claim and its proof, as they get ready."""
+    from ratecheck._certify.prove import Proof
+
+    if elsewhere.current() is None:
+        for position, item in enumerate(items):
+            doing(item.id)
+            yield position, _prove(item, results, limit)
+        return
+    tasks = [(item.origin, item.id, results, limit) for item in items]
+    for position, future in call_in_processes(_prove_in_worker, tasks, cores()):
+        try:
+            yield position, future.result()
+        except InputError:
+            raise
+        except Exception as error:  # its process ended
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            yield position, Proof(items[position].id, reason=reason)
+
+
+def _prove_in_worker(origin: str, name: str, results: Path, limit: float) -> Any:
+    return _prove(find(origin, name), results, limit)
+
+
+def _prove(item: Item, results: Path, limit: float) -> Any:
+    from ratecheck._certify.prove import prove
+
+    return prove(item, _instance(item, results), limit)
 
 
 def _instance(item: Item, results: Path) -> Mapping[str, Any] | None:

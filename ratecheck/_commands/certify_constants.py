@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from linsys import InputError
 from ratecheck._claims.claim import Claim
-from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._discover.catalogue import Item, find, find_claims
+from ratecheck._processes import elsewhere
+from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.terminal import console, dump, progress_bar, say
 from ratecheck._store.files import check_writable, write_whole
+from ratecheck._store.machine import cores
 from ratecheck._verdicts import certificates as kept
 
 #: Seconds of CPU time for one claim.
@@ -40,7 +43,7 @@ def prove(
         as_json: print JSON.
     """
     from ratecheck._certify.constants import sizes_of_text
-    from ratecheck._certify.prove import Proof, prove_constant
+    from ratecheck._certify.prove import Proof
 
     wanted = sizes_of_text(sizes) if sizes else None
     items = [item for item in find_claims(references) if _is_bound(item)]
@@ -52,22 +55,14 @@ def prove(
     items = [item for item in items if left is None or item.id in left]
     proofs: list[Proof] = []
     with progress_bar("constants") as progress:
-        for number, item in enumerate(items):
-
-            def doing(boxes: int, waiting: int, proved: float, item: Item = item) -> None:
-                if progress:
-                    progress.doing(f"{item.id}: {boxes:,} boxes, {waiting:,} left, <= {proved:.6g}")
-
-            if progress:
-                progress.doing(item.id)
-                progress(number, len(items))
-            proof = prove_constant(
-                item, wanted, LIMIT if limit is None else limit, out / f"{item.id}.npz", doing
-            )
+        doing = progress.doing if progress else lambda what: None
+        for proof in _proofs(items, wanted, LIMIT if limit is None else limit, out, doing):
             proofs.append(proof)
+            if progress:
+                progress(len(proofs), len(items))
             if proof.certificate is not None:
                 text = json.dumps(proof.certificate, indent=1) + "\n"
-                write_whole(out / f"{item.id}.constant.json", text.encode())
+                write_whole(out / f"{proof.id}.constant.json", text.encode())
             if keep is not None:
                 _merge(keep, proof)
             if not as_json:
@@ -76,6 +71,42 @@ def prove(
         print(
             dump([{"id": p.id, "certificate": p.certificate, "reason": p.reason} for p in proofs])
         )
+
+
+def _proofs(
+    items: Sequence[Item],
+    sizes: Any,
+    limit: float,
+    out: Path,
+    doing: Callable[[str], None],
+) -> Iterator[Any]:
+    """The proof of each claim's constant, as they get ready."""
+    from ratecheck._certify.prove import Proof, prove_constant
+
+    if elsewhere.current() is None:
+        for item in items:
+
+            def tell(boxes: int, waiting: int, proved: float, item: Item = item) -> None:
+                doing(f"{item.id}: {boxes:,} boxes, {waiting:,} left, <= {proved:.6g}")
+
+            doing(item.id)
+            yield prove_constant(item, sizes, limit, out / f"{item.id}.npz", tell)
+        return
+    tasks = [(item.origin, item.id, sizes, limit, out / f"{item.id}.npz") for item in items]
+    for position, future in call_in_processes(_prove_in_worker, tasks, cores()):
+        try:
+            yield future.result()
+        except InputError:
+            raise
+        except Exception as error:  # its process ended
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            yield Proof(items[position].id, reason=reason)
+
+
+def _prove_in_worker(origin: str, name: str, sizes: Any, limit: float, state: Path) -> Any:
+    from ratecheck._certify.prove import prove_constant
+
+    return prove_constant(find(origin, name), sizes, limit, state)
 
 
 def line(proof: Any) -> str:

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from linsys import InputError
 from ratecheck._discover import registry
+from ratecheck._processes import elsewhere
 from ratecheck._processes.interrupts import Interrupted
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.experiments import said
 from ratecheck._report.terminal import progress_bar
 from ratecheck._run.job import Job, Outcome
+from ratecheck._store.files import check_writable
 from ratecheck._store.machine import cores
 from ratecheck._store.store import Store
+
+
+@contextmanager
+def scheduled(address: str | None, out: Path, workers: int | None = None) -> Iterator[None]:
+    """In this block computations go to a Dask cluster, unless the address is None or empty."""
+    if not address:
+        yield
+        return
+    from ratecheck._processes.cluster import on_cluster
+
+    check_writable("output folder", out)
+    with on_cluster(address, folder=out, workers=workers or cores()):
+        yield
 
 
 def job(out: Path, profile: str, threads: int | None, **options: Any) -> Job:
@@ -93,7 +108,7 @@ def _answers(
     tasks: Sequence[tuple[Job, str]], threads: int
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
     """The position of each task and its outcome, or why it has none."""
-    if threads == 1:  # this process may as well do it
+    if threads == 1 and elsewhere.current() is None:  # this process may as well do it
         yield from ((position, _outcome_or_reason(*task)) for position, task in enumerate(tasks))
         return
     for position, future in call_in_processes(_outcome_or_reason, tasks, threads):

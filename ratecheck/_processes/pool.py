@@ -1,5 +1,8 @@
 """Functions called in worker processes: one thread each, and none outlives or harms this process.
 
+The processes are this machine's, or those of a cluster (:mod:`ratecheck._processes.cluster`):
+whoever calls functions here has both.
+
 A worker is copied from a process that has imported our packages once, where the system can do that.
 It does not hear the terminal's Ctrl-C, which this process turns into the end of all of them. A call
 whose worker dies has an exception in place of its result; another worker goes on with the rest.
@@ -21,7 +24,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ratecheck._processes import interrupts
+from ratecheck._processes import elsewhere, interrupts
 from ratecheck._processes.limit import disable_core_dump
 from ratecheck._processes.streams import ignoring_failures
 
@@ -60,7 +63,7 @@ def call_in_processes(
     Args:
         function: of a module, which a worker imports. What it prints goes to stderr.
         arguments: of each call.
-        workers: how many calls run at a time.
+        workers: how many calls run at a time, on this machine.
         timeout: seconds by the clock that a call may take.
         look: called again and again with the positions of the calls that run.
 
@@ -74,9 +77,11 @@ def call_in_processes(
     """
     attempts = [0] * len(arguments)
     todo = list(range(len(arguments)))
+    there = elsewhere.current()
+    by = _by_one_pool if there is None else there.engine
     while todo:
         again = []
-        for position, future in _by_one_pool(function, arguments, todo, workers, timeout, look):
+        for position, future in by(function, arguments, todo, workers, timeout, look):
             attempts[position] += 1
             if _is_lost(future) and attempts[position] < _ATTEMPTS:
                 again.append(position)
@@ -100,13 +105,13 @@ def _by_one_pool(
     """The same by one pool; the calls that it has when it breaks are lost."""
     todo = list(reversed(positions))
     running: dict[Future[_T], int] = {}
-    with _pool(min(workers, len(todo)), function.__module__) as pool:
+    with processes(min(workers, len(todo)), function.__module__) as pool:
         while todo or running:
             # one call more than there are workers, so that none waits for its next one
             while todo and len(running) <= workers and pool.active:
                 task = (function, arguments[todo[-1]])
                 with contextlib.suppress(RuntimeError):  # the pool has broken since
-                    running[pool.schedule(_call_in_worker, args=task, timeout=timeout)] = todo.pop()
+                    running[pool.schedule(call_in_worker, args=task, timeout=timeout)] = todo.pop()
             interrupts.check()
             look(running.values())
             done = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
@@ -121,8 +126,8 @@ def _by_one_pool(
 
 
 @contextlib.contextmanager
-def _pool(workers: int, module: str) -> Iterator[ProcessPool]:
-    """Processes that start clean: a fork of this one would inherit its threads."""
+def processes(workers: int, *modules: str) -> Iterator[ProcessPool]:
+    """Processes that start clean, with these modules: a fork of this one would inherit threads."""
     with _ctrl_c_held_back():  # a callback during an import may swallow Ctrl-C
         from pebble import ProcessPool
         from pebble.pool.process import WORKERS_NAME
@@ -130,7 +135,7 @@ def _pool(workers: int, module: str) -> Iterator[ProcessPool]:
     context = multiprocessing.get_context("forkserver" if fast else "spawn")
     with contextlib.ExitStack() as stack:
         if fast:
-            context.set_forkserver_preload([FIRST, "linsys.linalg", module])
+            context.set_forkserver_preload([FIRST, "linsys.linalg", *modules])
             _start_server(context)
         else:  # a worker has the environment of this process when it starts
             stack.enter_context(_one_thread_each())
@@ -238,7 +243,7 @@ def _have_kernel_end_it(sentinel: int) -> None:
         fcntl.fcntl(sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
 
 
-def _call_in_worker(function: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:
+def call_in_worker(function: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:
     """In a worker: call, and raise only what the parent can read."""
     try:
         with redirect_stdout(sys.stderr):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,11 +17,13 @@ from linsys import InputError
 from ratecheck._discover import registry
 from ratecheck._experiment.model import Block, Columns, Config, Context, Experiment
 from ratecheck._experiment.table import Table
+from ratecheck._processes import elsewhere
 from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._run.metrics import Keeping, following
 from ratecheck._run.plan import Board, Plan
 from ratecheck._store.files import temporary_folder
+from ratecheck._store.revision import revision
 from ratecheck._store.store import Result, Store
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ def run(
 
     An exception of ``compute`` passes through unchanged; nothing of the block it broke is stored.
     Of two processes that compute the same, the second waits and reads what the first has stored.
+    Inside :func:`on_cluster` every block is a task of the cluster, which a worker stores.
     What runs of an experiment on a language model measure is written beside the table, see
     :mod:`lora_bridge.metrics`.
 
@@ -101,10 +105,11 @@ def run(
                     if board is not None and plan is not None:
                         report(done + board.done(running, plan), len(blocks))
 
-                work = _computed(experiment, config, todo, threads, reference, board, keeping, look)
-                for position, columns, seconds in work:
-                    i = missing[position]
-                    tables[i] = result.save(blocks[i], columns, seconds)
+                work = _stored(
+                    experiment, config, todo, threads, reference, board, keeping, look, result
+                )
+                for position, table in work:
+                    tables[missing[position]] = table
                     done += 1
                     report(done, len(blocks))
     except KeyboardInterrupt:
@@ -145,7 +150,7 @@ def _board(plan: Plan | None, blocks: int) -> Iterator[Board | None]:
         yield Board.made(folder / "steps", blocks)
 
 
-def _computed(
+def _stored(
     experiment: Experiment[Any],
     config: Config,
     todo: Sequence[tuple[Block, Path]],
@@ -154,22 +159,36 @@ def _computed(
     board: Board | None,
     keeping: Keeping,
     look: Callable[[Collection[int]], None],
-) -> Iterator[tuple[int, Columns, float]]:
-    """(position, columns, seconds) of each block, given with its folder, as it gets ready."""
+    result: Result,
+) -> Iterator[tuple[int, Table]]:
+    """The position and the stored table of each block, given with its folder, as it gets ready."""
+    there = elsewhere.current() is not None
     workers = min(threads, len(todo)) if experiment.parallel == "blocks" else 1
-    if workers <= 1:
+    if workers <= 1 and not there:
         inner = 1 if experiment.parallel == "blocks" else threads
         for position, (block, folder) in enumerate(todo):
             watch = _watch(board, position, keeping, block, partial(look, [position]))
-            context = Context(inner, folder, watch)
-            yield (position, *_timed(experiment, config, block, context))
+            columns, seconds = _timed(experiment, config, block, Context(inner, folder, watch))
+            yield position, result.save(block, columns, seconds)
         return
     # A worker finds the experiment by its reference: functions of a user's file do not pickle.
     values = {name: getattr(config, name) for name in config.to_dict()}
     name = reference or experiment.id
-    tasks = [(name, values, *one, board, keeping, position) for position, one in enumerate(todo)]
+    place = (result.home, result.parameters, result.revision)
+    tasks = [
+        (name, values, *one, board, keeping, position, place, there)
+        for position, one in enumerate(todo)
+    ]
     for position, future in call_in_processes(_remote, tasks, workers, look=look):
-        yield (position, *future.result())
+        block, seconds = todo[position][0], future.result()
+        table = result.load(block)
+        if table is None:
+            raise InputError(
+                f"worker must see the results of {experiment.id} in {result.folder.resolve()}; "
+                f"found that a block it has stored is not there"
+            )
+        result.note(block, seconds)
+        yield position, table
 
 
 def _watch(
@@ -204,8 +223,33 @@ def _remote(
     board: Board | None,
     keeping: Keeping,
     position: int,
-) -> tuple[Columns, float]:
+    place: tuple[Path, str, str],
+    foreign: bool,
+) -> float:
+    """In a worker: compute and store a block, if nobody has; returns how long that took.
+
+    Args:
+        place: home, parameters and revision of the result.
+        foreign: whether this machine may have other files of the user's.
+    """
     experiment = registry.find_experiment(reference)
     config = experiment.config_type(**values)
+    result = Result(*place, experiment.id, config)
+    if foreign:
+        _check_revision(experiment, result.revision)
+        # a worker that was given up may have stored it before it ended
+        if result.load(block) is not None:
+            return 0.0
     watch = _watch(board, position, keeping, block)
-    return _timed(experiment, config, block, Context(1, folder, watch))
+    columns, seconds = _timed(experiment, config, block, Context(1, folder, watch))
+    result.save_shard(block, columns, seconds)
+    return seconds
+
+
+def _check_revision(experiment: Experiment[Any], wanted: str) -> None:
+    found = revision(experiment)
+    if found != wanted:
+        raise InputError(
+            f"worker {platform.node()} must have the sources of {experiment.id}, revision "
+            f"{wanted}; found {found}"
+        )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from linsys import InputError
+from ratecheck._processes import elsewhere
 
 
 def check_writable(what: str, folder: Path) -> None:
@@ -66,13 +67,17 @@ def writing(what: str, path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A folder for the time of the block.
+    """A folder for the time of the block, which workers on other machines see as well.
 
     Raises:
         InputError: no place for one, as on a disk that is full.
     """
+    there = elsewhere.current()
     try:
-        folder = tempfile.TemporaryDirectory(prefix=prefix)
+        if there is not None:
+            there.folder.mkdir(parents=True, exist_ok=True)
+        place = None if there is None else there.folder
+        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=place)
     except OSError as error:
         raise InputError(
             f"folder of temporary files (TMPDIR) must be writable; found {error.strerror}"

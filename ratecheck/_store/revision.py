@@ -63,6 +63,7 @@ _NOT_NUMERICAL = {
     "_report",
     "_run",
     "_store",
+    "_sweep",
     "cli",
 }
 

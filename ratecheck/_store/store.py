@@ -159,6 +159,12 @@ class Result:
 
     def save(self, block: Block, columns: Columns, seconds: float) -> Table:
         """Write one block's shard and the manifest; returns the table as stored."""
+        table = self.save_shard(block, columns, seconds)
+        self.note(block, seconds)
+        return table
+
+    def save_shard(self, block: Block, columns: Columns, seconds: float) -> Table:
+        """Write one block's shard, and nothing that another process writes as well."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -182,9 +188,13 @@ class Result:
         with writing("output folder", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(self.shard(block), sink.getvalue().to_pybytes())
-            self._write_manifest(block, seconds)
         shutil.rmtree(self.unfinished(block), ignore_errors=True)
         return table
+
+    def note(self, block: Block, seconds: float) -> None:
+        """Write into the manifest that a block is stored."""
+        with writing("output folder", self.folder):
+            self._write_manifest(block, seconds)
 
     @contextlib.contextmanager
     def locked(self, on_wait: Callable[[], None]) -> Iterator[None]:

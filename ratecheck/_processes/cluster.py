@@ -1,0 +1,325 @@
+"""Calls as tasks of a Dask cluster, in place of the processes of this machine.
+
+A task hands its call to a process of its own on the worker's machine, as :mod:`pool` does here: one
+thread each, and what ends that process, such as a limit of CPU time, does not end the worker. Dask
+gives the task of a worker that died to another one. Workers have to run the same sources as this
+process and to see its current folder and its results under the same paths.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import pickle
+import queue
+import sys
+import threading
+import time
+import urllib.parse
+import uuid
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+from ratecheck._processes import elsewhere, interrupts, pool
+
+#: The name of a cluster on this machine that lasts as long as the command.
+LOCAL = "local"
+#: Seconds until a scheduler that does not answer is given up.
+_CONNECT = 10.0
+#: Seconds between two looks at what is running, and at the size of the cluster.
+_LOOK = 1.0
+#: Tasks that are sent at a time, for every core of the cluster and beside these: so few that memory
+#: is the same for any number of calls, so many that no worker waits for its next one.
+_EACH, _MORE = 4, 16
+#: A process of a worker can be lost in the moment it takes a call; then another one gets it.
+_ATTEMPTS = 3
+
+
+@contextlib.contextmanager
+def on_cluster(
+    address: str | None, *, folder: Path | str = "results", workers: int = 1
+) -> Iterator[None]:
+    """In this block what runs in worker processes runs on a Dask cluster.
+
+    Args:
+        address: of a scheduler, such as "tcp://10.0.0.1:8786"; "local" for a cluster on this
+            machine that lasts as long as the block; None for no cluster.
+        folder: of the results, which workers on other machines have under the same path.
+        workers: calls at a time, of a local cluster.
+
+    Raises:
+        InputError: extra ``dask`` is not installed; nothing answers at the address; later, in what
+            is called in the block: the scheduler ended, or a worker runs other sources. What is
+            stored by then stays.
+
+    >>> with on_cluster(None):
+    ...     pass  # rc.run(experiment, config, store)
+    """
+    if address is None:
+        yield
+        return
+    try:
+        import distributed
+    except ImportError:
+        raise InputError(
+            "`scheduler` must have Dask; found none: pip install 'ratecheck[dask]'"
+        ) from None
+    shared = Path(folder).resolve()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_quiet())
+        if address == LOCAL:
+            cluster = distributed.LocalCluster(
+                n_workers=1,
+                threads_per_worker=workers,
+                processes=False,
+                dashboard_address="127.0.0.1:0",
+                memory_limit=0,
+            )
+            stack.callback(cluster.close)
+            stack.callback(_close_pools)
+            client = distributed.Client(cluster)
+        else:
+            client = _connected(distributed.Client, address)
+        stack.callback(_closed, client)
+        if link := _dashboard(client, address):
+            print(f"ratecheck: Dask's dashboard: {link}", file=sys.stderr, flush=True)
+        calls = _Calls(client, address)
+        with elsewhere.using(elsewhere.Elsewhere(calls.engine, shared)):
+            yield
+
+
+def _dashboard(client: Any, address: str) -> str:
+    """Where Dask's dashboard answers; nowhere without bokeh on the scheduler's machine."""
+    link = str(client.dashboard_link or "")
+    if address == LOCAL and link:
+        return f"http://127.0.0.1:{urllib.parse.urlsplit(link).port}/status"
+    return link
+
+
+def _connected(client: Callable[..., Any], address: str) -> Any:
+    try:
+        return client(address, timeout=_CONNECT, set_as_default=False)
+    except (OSError, ValueError, TypeError, ImportError) as error:
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise InputError(
+            f"`scheduler` must be {LOCAL} or the address of a Dask scheduler that answers, such as "
+            f"tcp://HOST:8786; found {address}: {reason}"
+        ) from None
+
+
+def _closed(client: Any) -> None:
+    with contextlib.suppress(Exception):  # the scheduler may be gone
+        client.close(timeout=2)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask's own warnings, of connections that end, are said in a line of ours."""
+    names = ["distributed", *(n for n in logging.root.manager.loggerDict if "distributed." in n)]
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+
+
+class _Calls:
+    """Makes calls on the cluster of a client.
+
+    Args:
+        client: of distributed.
+        address: as the user gave it.
+    """
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._client, self._address = client, address
+        self._cores, self._looked, self._waits = 0, 0.0, False
+        self._expected: str | None = None
+        if address != LOCAL:  # whose processes start from what is loaded here
+            from ratecheck._processes.sources import SOURCES
+
+            self._expected = SOURCES
+
+    def engine(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        positions: Sequence[int],
+        workers: int,
+        timeout: float | None,
+        look: Callable[[Collection[int]], None],
+    ) -> Iterator[tuple[int, Future[Any]]]:
+        """Make calls as :func:`ratecheck._processes.pool.call_in_processes` does."""
+        todo, ready = deque(positions), queue.SimpleQueue[Any]()
+        running: dict[str, tuple[int, Any]] = {}
+        name, home, looked = f"{function.__name__}-{uuid.uuid4().hex}", os.getcwd(), 0.0
+        try:
+            while todo or running:
+                if time.monotonic() - looked >= _LOOK:
+                    interrupts.check()
+                    self._look()
+                    look([position for position, _ in running.values()])
+                    looked = time.monotonic()
+                while todo and len(running) < _EACH * self._cores + _MORE:
+                    position = todo.popleft()
+                    call = pickle.dumps((function, arguments[position]))
+                    task = (call, function.__module__, timeout, home, self._expected)
+                    # in the order of the positions, and never taken from an earlier result
+                    future = self._client.submit(
+                        _relay, *task, key=f"{name}-{position}", priority=-position, pure=False
+                    )
+                    running[future.key] = position, future
+                    future.add_done_callback(ready.put)
+                for future in _arrived(ready):
+                    position, _ = running.pop(future.key)
+                    yield position, self._outcome(future)
+        finally:
+            if running:
+                with contextlib.suppress(Exception):
+                    self._client.cancel([future for _, future in running.values()], force=True)
+
+    def _look(self) -> None:
+        """See that the scheduler is there, and how large the cluster is."""
+        try:
+            alive = self._client.status == "running"
+            self._cores = sum(self._client.nthreads().values()) if alive else 0
+        except (OSError, ValueError, RuntimeError):
+            alive = False
+        if not alive:
+            raise self._lost()
+        if not self._cores and not self._waits:
+            print(
+                f"ratecheck: the scheduler at {self._address} has no workers; waiting for one",
+                file=sys.stderr,
+                flush=True,
+            )
+        self._waits = not self._cores
+
+    def _lost(self) -> InputError:
+        return InputError(
+            f"`scheduler` must answer until the end; found that {self._address} does not any more: "
+            "what is stored stays, the same command resumes"
+        )
+
+    def _outcome(self, task: Any) -> Future[Any]:
+        """What became of a call, as its own process would have told it here."""
+        from distributed import KilledWorker
+
+        outcome: Future[Any] = Future()
+        if task.status == "error":
+            error = task.exception()
+            if isinstance(error, KilledWorker):  # several died while they had it
+                outcome.set_exception(BrokenProcessPool("its process ended"))
+                return outcome
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+            raise InputError(f"workers of {self._address} must run ratecheck; found {reason}")
+        if task.status != "finished":
+            raise self._lost()
+        try:
+            returned, answer = task.result()
+        except Exception:
+            raise self._lost() from None
+        if returned is None:  # a worker that cannot take part
+            raise InputError(answer.decode())
+        value = pickle.loads(answer)
+        if returned:
+            outcome.set_result(value)
+        else:
+            outcome.set_exception(value)
+        return outcome
+
+
+def _arrived(ready: queue.SimpleQueue[Any]) -> list[Any]:
+    """What is ready, after a moment at the latest."""
+    arrived = []
+    with contextlib.suppress(queue.Empty):
+        arrived.append(ready.get(timeout=_LOOK))
+        while True:
+            arrived.append(ready.get_nowait())
+    return arrived
+
+
+# ---- on a worker ----
+
+_pools: dict[str, tuple[Any, contextlib.ExitStack]] = {}
+_pools_lock = threading.Lock()
+
+
+def _relay(
+    call: bytes, module: str, timeout: float | None, home: str, expected: str | None
+) -> tuple[bool | None, bytes]:
+    """On a worker: have a process of its own make a call.
+
+    Returns:
+        True and what it returned, False and what it raised, or None and why this worker cannot
+        make it; pickled, so that the worker itself imports nothing of the call's.
+    """
+    from distributed import get_worker
+
+    worker = get_worker()
+    task = (call, home, expected, str(worker.address))
+    for _ in range(_ATTEMPTS):
+        processes = _pool(home, module, worker.state.nthreads)
+        try:
+            future = processes.schedule(_obey, args=task, timeout=timeout)
+            answer: tuple[bool | None, bytes] = future.result()
+            return answer
+        except (BrokenProcessPool, CancelledError, RuntimeError):  # the server of all has ended
+            _close_pools(processes)
+        except BaseException as ended:  # what pebble says of a process that died or took too long
+            return False, pickle.dumps(ended)
+    return False, pickle.dumps(BrokenProcessPool("its process ended"))
+
+
+def _pool(home: str, module: str, workers: int) -> Any:
+    """The processes of this worker that make calls for clients in this folder."""
+    with _pools_lock:
+        if home not in _pools:
+            # Dask marks its workers as processes without children; ours end with the worker
+            if multiprocessing.current_process().daemon:
+                multiprocessing.current_process().daemon = False
+            stack = contextlib.ExitStack()
+            made = stack.enter_context(
+                pool.processes(workers, module, "ratecheck._processes.sources")
+            )
+            _pools[home] = made, stack
+        return _pools[home][0]
+
+
+def _close_pools(processes: Any = None) -> None:
+    """End these processes, or all; others may have replaced them already."""
+    with _pools_lock:
+        for home, (made, stack) in list(_pools.items()):
+            if processes is None or made is processes:
+                del _pools[home]
+                stack.close()
+
+
+def _obey(call: bytes, home: str, expected: str | None, worker: str) -> tuple[bool | None, bytes]:
+    """In a process of a worker: make the call, in the client's folder and with its sources."""
+    if expected is not None:
+        from ratecheck._processes.sources import SOURCES
+
+        if expected != SOURCES:
+            line = f"worker {worker} must run the sources {expected}; found {SOURCES}: restart it"
+            return None, line.encode()
+    try:
+        os.chdir(home)
+    except OSError as error:
+        line = f"worker {worker} must have the folder {home} as well; found {error.strerror}"
+        return None, line.encode()
+    try:
+        function, arguments = pickle.loads(call)
+        return True, pickle.dumps(pool.call_in_worker(function, arguments))
+    except Exception as error:
+        return False, pickle.dumps(error)
