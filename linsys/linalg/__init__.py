@@ -86,6 +86,8 @@ def agent_mean(values: Numbers) -> Numbers:
 
 def logistic(x: Numbers) -> Numbers:
     """1 / (1 + e^-x) of each number."""
+    if is_precise(x):
+        return _precise.logistic(x)
     small = np.exp(-np.abs(x))
     return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
 

@@ -116,6 +116,12 @@ def is_precise(values: Any) -> bool:
     return isinstance(values, np.ndarray) and values.dtype == object
 
 
+def logistic(x: Numbers) -> Numbers:
+    """1 / (1 + e^-x) of each number."""
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
+
+
 def _rounded(function: Callable[..., Numbers]) -> Callable[..., Numbers]:
     """Evaluate with more than twice the digits, and round the result."""
 

@@ -17,12 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from linsys import linalg
-from linsys.linalg import _precise
 from linsys.linalg._precise import Numbers
 from linsys.linalg.boxes import Form, constant, larger, smaller
 from linsys.linalg.boxes_paths import State
-from linsys.linalg.numpys_extremes import OfObjects, exchanged, in_place_of_numpys
+from linsys.linalg.numpys_extremes import OfObjects, arithmetic
 
 __all__ = ["NotOverBoxes", "box_arithmetic"]
 
@@ -38,18 +36,9 @@ def number(value: Any) -> Any:
     return value if isinstance(value, Form) else constant(value)
 
 
-def _logistic_of_one(x: Any) -> Any:
+def logistic(x: Numbers) -> Numbers:
     """1 / (1 + e^-x), which uses x once."""
-    return 1 / (1 + np.exp(-x))
-
-
-def _calls_logistic(x: Numbers) -> Numbers:
-    """The body of linsys.linalg.logistic within the arithmetic; it sees that module's names."""
-    import sys
-
-    # the name is that of linsys.linalg here
-    arithmetic: Any = sys.modules[f"{__name__}.boxes_arithmetic"]
-    return np.asarray(arithmetic._logistic_of_one(x))
+    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def operator_norms(matrices: Numbers) -> Numbers:
@@ -123,23 +112,21 @@ def _cross(x: Any, y: Any) -> Any:
 def box_arithmetic() -> Iterator[None]:
     """Within the block :mod:`linsys.linalg` works on arrays of forms.
 
-    It is a state of the whole process: no other thread may compute meanwhile.
+    It is a state of the process, see :func:`linsys.linalg.numpys_extremes.arithmetic`.
     """
-    functions = [
-        (_precise, "_number", number),
-        (_precise, "operator_norms", operator_norms),
-        (_precise, "eigenvalue_range", eigenvalue_range),
-        (_precise, "inverses", inverses),
-        (_precise, "solutions", solutions),
-        (_precise, "stretches", stretches),
-        # imported by its name into other modules: its body is exchanged
-        (linalg.logistic, "__code__", _calls_logistic.__code__),
-        *in_place_of_numpys(_MAXIMUM, _MINIMUM),
-    ]
+    functions = {
+        "_number": number,
+        "logistic": logistic,
+        "operator_norms": operator_norms,
+        "eigenvalue_range": eigenvalue_range,
+        "inverses": inverses,
+        "solutions": solutions,
+        "stretches": stretches,
+    }
     before = State.alike, State.coordinates
     State.alike, State.coordinates = set(), 0
     try:
-        with exchanged(functions):
+        with arithmetic(functions, _MAXIMUM, _MINIMUM):
             yield
     finally:
         State.alike, State.coordinates = before

@@ -29,7 +29,7 @@ import numpy as np
 from linsys.linalg import _precise
 from linsys.linalg._precise import Numbers
 from linsys.linalg.balls import exact_value
-from linsys.linalg.numpys_extremes import OfObjects, exchanged, in_place_of_numpys
+from linsys.linalg.numpys_extremes import OfObjects, arithmetic
 
 __all__ = ["NotRational", "Rational", "comparisons", "degree_of_singular", "rational_arithmetic"]
 
@@ -368,7 +368,7 @@ def stretches_of_one(matrices: Numbers) -> Numbers:
 def rational_arithmetic() -> Iterator[None]:
     """Within the block, ``precise`` makes :class:`Rational` numbers.
 
-    It is a state of the whole process: no other thread may compute meanwhile.
+    It is a state of the process, see :func:`linsys.linalg.numpys_extremes.arithmetic`.
     """
     functions = {
         "_number": Rational,
@@ -380,8 +380,7 @@ def rational_arithmetic() -> Iterator[None]:
     }
     _outcomes.clear()
     _singular.clear()
-    places = [(_precise, name, function) for name, function in functions.items()]
-    with exchanged([*places, *in_place_of_numpys(_MAXIMUM, _MINIMUM)]):
+    with arithmetic(functions, _MAXIMUM, _MINIMUM):
         yield
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy._core._methods
 
-__all__ = ["OfObjects", "exchanged", "in_place_of_numpys"]
+from linsys.linalg import _precise
+
+__all__ = ["OfObjects", "arithmetic"]
 
 #: Of a reduction that starts with the first entry.
 _NO_VALUE = np._NoValue
+#: Held by the thread whose arithmetic the process has.
+_ENTERED = threading.RLock()
 
 
 class OfObjects:
@@ -56,25 +61,31 @@ class OfObjects:
         return getattr(self._plain, name)
 
 
-def in_place_of_numpys(maximum: OfObjects, minimum: OfObjects) -> list[tuple[Any, str, Any]]:
-    """Where NumPy has its functions and those of max() and min(), and what comes there."""
-    methods = numpy._core._methods
-    return [
-        (np, "maximum", maximum),
-        (np, "minimum", minimum),
-        (methods, "umr_maximum", maximum.reduce),
-        (methods, "umr_minimum", minimum.reduce),
-    ]
-
-
 @contextmanager
-def exchanged(functions: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
-    """Within the block, attributes of places such as modules have other values."""
-    before = [(place, name, getattr(place, name)) for place, name, _ in functions]
-    try:
-        for place, name, ours in functions:
-            setattr(place, name, ours)
-        yield
-    finally:
-        for place, name, theirs in before:
-            setattr(place, name, theirs)
+def arithmetic(
+    functions: Mapping[str, Callable[..., Any]], maximum: OfObjects, minimum: OfObjects
+) -> Iterator[None]:
+    """Within the block, :mod:`linsys.linalg` computes with other numbers than mpmath's.
+
+    It is a state of the process. A second thread that enters waits for the first one. Threads that
+    do not enter may use NumPy on arrays of floats meanwhile, but neither high precision nor
+    compile with numba, which does not know the functions that stand for NumPy's.
+
+    Args:
+        functions: in place of those of these names in ``linsys/linalg/_precise.py``.
+        maximum: in place of NumPy's, of its reductions and of the method ``max``.
+        minimum: the same.
+    """
+    methods = numpy._core._methods
+    ours: list[tuple[Any, str, Any]] = [(_precise, *item) for item in functions.items()]
+    ours += [(np, "maximum", maximum), (np, "minimum", minimum)]
+    ours += [(methods, "umr_maximum", maximum.reduce), (methods, "umr_minimum", minimum.reduce)]
+    with _ENTERED:
+        before = [(place, name, getattr(place, name)) for place, name, _ in ours]
+        try:
+            for place, name, function in ours:
+                setattr(place, name, function)
+            yield
+        finally:
+            for place, name, function in before:
+                setattr(place, name, function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -312,11 +313,38 @@ def test_everything_is_as_before_outside_of_the_arithmetic() -> None:
             assert np.array([1.0, 3.0]).max() == 3.0
             Ball(flint.arb("nan")).ends()
 
-    before = np.maximum, linalg.logistic.__code__, flint.ctx.prec
+    before = np.maximum, linalg._precise.logistic, flint.ctx.prec
     with pytest.raises(Undecided):
         inside()
-    assert (np.maximum, linalg.logistic.__code__, flint.ctx.prec) == before
+    assert (np.maximum, linalg._precise.logistic, flint.ctx.prec) == before
     assert not isinstance(precise([0.5])[0], Ball)
+
+
+def test_a_second_thread_waits_for_the_first_one() -> None:
+    entered = threading.Event()
+
+    def enter() -> None:
+        with ball_arithmetic(99):
+            entered.set()
+
+    other = threading.Thread(target=enter)
+    with ball_arithmetic(64):
+        other.start()
+        with ball_arithmetic(80):  # the same thread may go on
+            assert not entered.wait(0.05)
+    other.join()
+    assert entered.is_set()
+    assert not isinstance(precise([0.5])[0], Ball)
+
+
+@pytest.mark.parametrize("x", [-1e3, -2.0, 0.0, 0.5, 1e3])
+def test_the_logistic_function_in_every_arithmetic(x: float) -> None:
+    with precision(40):
+        exactly = linalg.logistic(precise([x]))[0]
+        assert abs(float(exactly) - linalg.logistic(np.array([x]))[0]) <= 1e-16
+    with ball_arithmetic(100):
+        low, high = linalg.logistic(precise([x]))[0].ends()
+    assert float(low) - 1e-16 <= float(exactly) <= float(high) + 1e-16
 
 
 def test_an_eigenvalue_of_an_exact_matrix_has_a_radius() -> None:
