@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
 from torch import nn
 
-from linsys.validate import InputError, check_instance, shown
+from linsys.validate import InputError, check_instance, check_integer, shown
 
-__all__ = ["adaptable", "find_targets", "shape_of"]
+__all__ = ["adaptable", "find_targets", "in_last_layers", "shape_of"]
 
 
 def adaptable(model: nn.Module) -> dict[str, nn.Module]:
@@ -47,6 +47,25 @@ def find_targets(model: nn.Module, targets: Collection[str]) -> tuple[str, ...]:
                 f"{', '.join(ends) or 'none'}; found {target!r}{hint}"
             )
     return tuple(name for name in known if any(_names(target, name) for target in targets))
+
+
+def in_last_layers(names: Sequence[str], count: int) -> tuple[str, ...]:
+    """Of full names of modules, those in the last ``count`` layers, and those in no layer.
+
+    Gradients then end where the first of these layers begins, which saves most of their time.
+
+    >>> in_last_layers(["h.0.o_proj", "h.1.o_proj", "h.2.o_proj", "lm_head"], 2)
+    ('h.1.o_proj', 'h.2.o_proj', 'lm_head')
+    """
+    check_integer("count", count, low=1)
+    layers = {name: _layer(name) for name in names}
+    first = max((layer for layer in layers.values() if layer is not None), default=0) - count + 1
+    return tuple(name for name, layer in layers.items() if layer is None or layer >= first)
+
+
+def _layer(name: str) -> int | None:
+    """The first number among the parts of a module's name."""
+    return next((int(part) for part in name.split(".") if part.isdecimal()), None)
 
 
 def _names(target: str, name: str) -> bool:

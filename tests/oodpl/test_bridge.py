@@ -23,6 +23,7 @@ from experiments.oodpl.bridge._ood_texts import DomainSetup
 from linsys import InputError
 from linsys.bilevel import MetaTraining
 from lora_bridge.rivals import Steps
+from lora_bridge.targets import in_last_layers
 from ratecheck._experiment.plots import figure_of
 from tests._small_runs import ahead, on_model, times
 from tests.oodpl._small import CURVES, DOMAINS, TINY
@@ -291,6 +292,16 @@ def test_what_only_the_models_know_is_named_as_the_user_does(model_folder: Path)
     ):
         with pytest.raises(InputError, match=message):
             DomainSetup(OODConfig(**{**DOMAINS, **change}, model=model_folder)).domains(0)
+
+
+def test_only_the_last_layers_are_adapted(model_folder: Path) -> None:
+    config = replace(SMALL[ood_beta], model=model_folder)
+    every, last = (
+        DomainSetup(replace(config, layers=layers)).domains(0).models.policy.bank.names
+        for layers in (None, 1)
+    )
+    assert last == in_last_layers(every, 1)
+    assert "lm_head" in last
 
 
 def test_bad_settings_are_named() -> None:

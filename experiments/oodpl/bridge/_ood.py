@@ -13,9 +13,10 @@ from experiments.bridge.models import ScaledConfig
 #: Sizes for a model of 10^8 parameters on two cores.
 LAPTOP: Mapping[str, Any] = {
     "targets": ("o_proj", "down_proj"),
+    "layers": 4,
     "domains": 3,
     "prompts": 12,
-    "tests": 10,
+    "tests": 8,
     "pairs": 40,
     "instances": 3,
 }
@@ -23,15 +24,15 @@ LAPTOP: Mapping[str, Any] = {
 LAPTOP_CURVES: Mapping[str, Any] = {
     **LAPTOP,
     "alpha": 1e-3,
-    "D": 3,
+    "D": 2,
     "inner_batch": 4,
-    "K": 6,
+    "K": 4,
     "outer_batch": 4,
-    "adapt": 6,
-    "warmup": 16,
+    "adapt": 4,
+    "warmup": 12,
     "gamma": 1e-3,
     "batch": 4,
-    "points": 2,
+    "points": 1,
 }
 #: Sizes for a real model on a GPU; alpha, beta and D as in the paper (Section 4.1).
 PAPER: Mapping[str, Any] = {
@@ -77,6 +78,9 @@ class OODConfig(ScaledConfig):
     )
     reward_targets: tuple[str, ...] = rc.param(
         ("q_proj", "v_proj", "o_proj", "down_proj"), doc="adapted modules of the reward."
+    )
+    layers: int | None = rc.param(
+        None, low=1, doc="only the modules of so many last layers are adapted; None: of all."
     )
     rank: int = rc.param(8, low=1, doc="of the policy's adapter.")
     reward_rank: int = rc.param(8, low=1, doc="of the reward's adapter.")

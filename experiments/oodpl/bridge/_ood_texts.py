@@ -97,6 +97,7 @@ class DomainSetup(Setup):
 
     def _models(self, instance: int) -> Models:
         from lora_bridge.policy_reward import Adapter, Models
+        from lora_bridge.targets import in_last_layers
 
         config = self.config
         rng = np.random.default_rng(config.derive("start", instance))
@@ -104,6 +105,8 @@ class DomainSetup(Setup):
         def adapter(name: str, rank: int) -> Adapter:
             try:
                 bank = self.bank(getattr(config, name))
+                if config.layers is not None:
+                    bank = bank.with_options(targets=in_last_layers(bank.names, config.layers))
             except InputError as error:  # the bank calls its modules `targets`
                 raise InputError(str(error).replace("`targets`", f"`{name}`")) from None
             return Adapter(bank, self.tensor(bank.modules.start(rank, rng)))

@@ -255,7 +255,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": OODDomainsConfig(instances=8),
-        "laptop": OODDomainsConfig(**LAPTOP_CURVES, steps=12, rollouts=4),
+        "laptop": OODDomainsConfig(**LAPTOP_CURVES, steps=10, rollouts=3),
         "paper": OODDomainsConfig(
             **PAPER,
             K=600,
