@@ -209,8 +209,8 @@ def find_claims(references: Sequence[str], broken: Broken | None = None) -> list
 
     A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
     ("affpcl.d1*"), a Python file, one claim or pattern of a file ("mine.py::mine.mass"), a
-    folder of files, or what the paper calls a single claim ("Lemma D.1 (f)", with the paper's name
-    before it where that is needed). The second half of an id will do where a single paper has a
+    folder of files, or what the paper calls them ("Lemma D.1 (f)", "Theorem 4.1" with all that is
+    claimed of it; with the paper's name before it where that is needed). The second half of an id will do where a single paper has a
     claim of that name ("d2_Phi"). Ids of the project whose pyproject.toml is here or above are
     known as well.
 
@@ -281,8 +281,10 @@ def _matching(name: str, items: Sequence[Item]) -> list[Item]:
         printed = {item.entry.paper: item.entry.source.partition(",")[0] for item in items}
         paper, text = split_paper(name, printed)
         sources = {i.id: i.entry.source for i in items if paper in (None, i.entry.paper)}
-        called = one_of("claim", name, chosen(text, sources))
-        matching = [item for item in items if item.id == called]
+        called = chosen(text, sources)
+        if len({one.partition(".")[0] for one in called}) > 1:
+            one_of("claim", name, called)
+        matching = [item for item in items if item.id in called]
     if not matching:
         papers.check_found(name)
     if not matching and any(character in name for character in "*?["):

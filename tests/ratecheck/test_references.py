@@ -129,13 +129,17 @@ def test_claims_are_found_by_it(text: str, name: str) -> None:
         assert [item.id for item in find_claims([paper, rest])] == [name]
 
 
-def test_several_are_listed() -> None:
+def test_several_of_one_paper_are_all_meant() -> None:
+    named = [item.id for item in find_claims(["psl Theorem 4.1"])]
+    assert {"psl.theorem_4_1", "psl.theorem_4_1_corrected"} <= set(named)
+    assert all(name.startswith("psl.") for name in named)
+
+
+def test_several_of_different_papers_are_listed() -> None:
     with pytest.raises(InputError) as raised:
-        find_claims(["affpcl Lemma D.1"])
-    assert str(raised.value).startswith(
-        "claim must be one; found 'affpcl Lemma D.1', which names affpcl.d1a, affpcl.d1b, "
-    )
-    assert str(raised.value).endswith('more; ratecheck list "affpcl Lemma D.1" shows all')
+        find_claims(["Lemma 3"])
+    assert str(raised.value).startswith("claim must be one; found 'Lemma 3', which names ")
+    assert str(raised.value).endswith('ratecheck list "Lemma 3" shows all')
     with pytest.raises(InputError, match=r"did you mean affpcl\.d1f"):
         find_claims(["affpcl.d11f"])
     with pytest.raises(InputError, match=r"claim must be one of .* found 'affpcl Lemma Z\.1'"):
