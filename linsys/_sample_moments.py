@@ -34,7 +34,9 @@ class SampleMoments:
 
 @singledispatch
 def sample_moments(system: Any, matrix: str) -> SampleMoments:
-    """Moments of the sampled matrices of a system; register a function to support one's own.
+    """Moments of the sampled matrices of a system.
+
+    For another kind of system, register an implementation with ``sample_moments.register``.
 
     Args:
         system: a finite, Gaussian or regression system.

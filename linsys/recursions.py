@@ -225,8 +225,9 @@ class LinearRecursion:
         pushed = (_part(K, ~known, known) @ law[..., None])[..., 0]
         moments = _filled(solve(-_part(K, ~known, ~known), pushed), ~known)
         result = self._read(moments + _filled(law, known))
-        # What a step does to second moments keeps the order of matrices. So it contracts if and
-        # only if a positive definite M of every state exists of which it takes I away.
+        # A step maps second moments linearly, M -> T(M), and T keeps the order of matrices.
+        # Therefore T contracts if and only if M - T(M) = I has a solution that is positive
+        # definite in every state.
         second = np.tile((rows < self.d) & (columns < self.d), S)
         taken = np.tile(rows == columns, S)[second].astype(int) + 0 * pushed[..., : second.sum()]
         M = _filled(solve(-_part(K, second, second), taken), second)
@@ -300,8 +301,8 @@ class LinearRecursion:
             start = start.reshape(*start.shape[:-2], -1)
         if not self._chain:
             return self._read(_propagated(K, start, _whole(t, 0)), z.shape[-1])
-        # The probabilities' sum in place of the first one: it stays what it is, bit for bit, where
-        # an eigenvalue that is one but for rounding would count t times.
+        # Replace the first state's probability by the sum of all, which then stays exactly 1: as
+        # an eigenvalue it would be 1 up to rounding, and t steps multiply that error by t.
         K, start = K.copy(), start.copy()
         ones = np.arange(1, self._blocks) * len(rows)
         start[..., 0] += start[..., ones].sum(axis=-1)

@@ -118,8 +118,8 @@ class Cache:
             back = ((at * groups + head // each) * R + within) * each + head % each
             added = self._added.to(dtype).repeat_interleave(groups, 0)[:, None]
             self._indices[key] = queries, places, back[:, None], added
-        found: tuple[Tensor, ...] = self._indices[key]
-        return found
+        indices: tuple[Tensor, ...] = self._indices[key]
+        return indices
 
     def keep(self, rows: Tensor) -> None:
         """Let all but these rows leave; the others get the numbers of their order here."""

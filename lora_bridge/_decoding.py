@@ -64,7 +64,7 @@ def decode(
     rows = torch.arange(N * b, device=ids.device).reshape(N, b)  # those that are computed
     ended = torch.zeros(N * b, dtype=torch.bool, device=ids.device)
     tokens = ids.new_zeros(N * b, length)
-    found: dict[str, Tensor] = {}
+    kept: dict[str, Tensor] = {}
     kind = _Shared if bank.share and can_share(bank.model) else _Plain
     precision = torch.autocast(bank.device.type, bank.autocast, enabled=bank.autocast is not None)
     with precision, packed(bank.model), _head_inputs(bank.model) as seen, ExitStack() as adapters:
@@ -89,8 +89,8 @@ def decode(
                 ("hidden", seen[0]),
             ):
                 if k == 0:
-                    found[name] = value.new_zeros(N * b, length, *value.shape[1:])
-                found[name][own, k] = value
+                    kept[name] = value.new_zeros(N * b, length, *value.shape[1:])
+                kept[name][own, k] = value
             ended[own] |= torch.isin(drawn, ends)
             if k + 1 == length or bool(ended.all()):
                 break
@@ -99,7 +99,7 @@ def decode(
                 model.keep(left.flatten())
                 adapt()
             logits = model.following(tokens[rows.flatten(), k])
-    each = (tokens, found["log_prob"], found["hidden"])
+    each = (tokens, kept["log_prob"], kept["hidden"])
     return Decoded(*(x.reshape(N, b, *x.shape[1:]) for x in each))
 
 

@@ -1,4 +1,7 @@
-"""How much memory a forward pass keeps for backward passes, how much is free, and less of it."""
+"""Memory that a forward pass keeps for backward passes, and memory that is free.
+
+Inside :func:`recomputed` less is kept: layers are computed again in the backward pass.
+"""
 
 from __future__ import annotations
 

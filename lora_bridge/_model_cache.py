@@ -1,4 +1,4 @@
-"""Model folders in the user's cache: each is made once, whoever asks and whoever is stopped."""
+"""Model folders in the user's cache: each is built once, also if processes race or are killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def folder_of(name: str) -> Path:
 
 
 def is_made(folder: Path) -> bool:
-    """Whether the model is there, whole."""
+    """Whether the complete model is there."""
     return (folder / "config.json").exists()
 
 

@@ -37,11 +37,12 @@ __all__ = ["Attention", "Layout", "attending", "can_share", "layout_of", "shared
 #: answers (rows, T, H, d).
 Attention = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 
-#: What transformers calls our attention.
+#: Name under which our attention is registered with transformers.
 _NAME = "ratecheck_shared"
-#: Sequences are in one block if they have so many tokens more in common than all of the client's.
+#: Sequences are put into one block if they share at least this many tokens beyond the tokens that
+#: all of the client's sequences share.
 _COMMON = 8
-#: What changes attention in a way that ours does not know.
+#: Arguments that change what attention computes and that ours does not support.
 _UNKNOWN = ("sliding_window", "softcap", "position_bias", "s_aux")
 
 #: Whether a model that was tried computes the same with shared tokens.
@@ -151,8 +152,8 @@ class Layout:
                 sizes.append((group.queries.shape[1], queries.numel(), group.queries.numel()))
             back = self._answers_by_head(heads, sizes)
             self._heads[key] = made, back
-        found: tuple[list[Any], Tensor] = self._heads[key]
-        return found
+        indices: tuple[list[Any], Tensor] = self._heads[key]
+        return indices
 
     def _answers_by_head(self, heads: int, sizes: Sequence[tuple[int, int, int]]) -> Tensor:
         """Where each head's answer (N, T', H) is among those of all groups, (n, H, S) each."""

@@ -108,7 +108,7 @@ def read_items(path: Path | str) -> list[Example] | list[Pair]:
         InputError: as the other readers; records of no known kind (says which are known), or of
             both.
     """
-    found: list[Any] = []
+    items: list[Any] = []
     folder = path_of("path", path).is_dir()
 
     def read(record: Any, own: str) -> Any:
@@ -116,11 +116,11 @@ def read_items(path: Path | str) -> list[Example] | list[Pair]:
         return item_of(record, own if folder or not compared else "")
 
     for file, own in files_of(path):
-        found += records_in(file, partial(read, own=own))
-    kinds = {type(item) for item in found}
+        items += records_in(file, partial(read, own=own))
+    kinds = {type(item) for item in items}
     if len(kinds) > 1:
         raise InputError(f"`data` must hold questions or preference pairs; found both in {path}")
-    return found
+    return items
 
 
 def read_examples(path: Path | str, domain: str | None = None) -> list[Example]:

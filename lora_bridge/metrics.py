@@ -37,11 +37,11 @@ from lora_bridge.runs import Adapters, Values, Watch, watched
 __all__ = ["Recorder", "TensorBoard", "read_metrics", "recording", "short_name"]
 
 FILE = "metrics.jsonl"
-#: Numbers of an array that is written.
+#: Larger arrays are not written.
 _MOST = 64
-#: Characters of a name that a folder's name has.
+#: Of a run's name, at most so many characters are kept in its folder's name.
 _LONGEST = 60
-#: What names of our event files end with.
+#: Suffix of our event files' names, so that other programs' files are left alone.
 _SUFFIX = ".ratecheck"
 
 
@@ -107,7 +107,7 @@ class Recorder(Watch):
         self._then = then or (lambda: None)
         self._name = ""
         self._lines: dict[int, dict[str, Any]] = {}
-        self._whole = True
+        self._complete = True
 
     @property
     def _run(self) -> Path:
@@ -116,17 +116,20 @@ class Recorder(Watch):
     def begin(self, name: str, rounds: int, measurements: int) -> None:
         """Read what was written of a run before it was killed."""
         self._name = name
-        lines, self._whole = _lines_of(self._run / FILE)
+        lines, self._complete = _lines_of(self._run / FILE)
         self._lines = {line["round"]: line for line in lines}
 
     def measured(self, t: int, values: Values) -> None:
-        """Write a line, unless it is there; what is there of later rounds was another run's."""
+        """Write a line, unless an equal one is there; lines of later rounds are dropped.
+
+        Those come from an earlier run of this name, which this one replaces.
+        """
         kept = {n: _plain(value.tolist()) for n, value in values.items() if value.size <= _MOST}
         before = self._lines.get(t)
         if not kept or (before is not None and before["values"] == kept):
             return
         earlier = {r: line for r, line in self._lines.items() if r < t}
-        append = self._whole and len(earlier) == len(self._lines)
+        append = self._complete and len(earlier) == len(self._lines)
         about = {"run": self._name, **({"block": self.block} if self.block else {})}
         line = {**about, "round": t, "time": time.time(), "values": kept}
         self._lines = {**earlier, t: line}
@@ -137,11 +140,14 @@ class Recorder(Watch):
                     stream.write(_text([line]))
             else:
                 _replace(self._run / FILE, _text(self._lines.values()))
-        self._whole = True
+        self._complete = True
         self._then()
 
     def reached(self, t: int, last: bool, adapters: Callable[[], Adapters]) -> None:
-        """Save the adapters, if it is their turn; those of later rounds were another run's."""
+        """Save the adapters, if this round is one to save; those of later rounds are deleted.
+
+        They come from an earlier run of this name, which this one replaces.
+        """
         if self.every is None or (t % self.every and not last):
             return
         held = adapters()
@@ -208,7 +214,7 @@ class TensorBoard:
                 with file.open("rb") as stream:
                     stream.seek(known.read)
                     content = stream.read()
-                content = content[: content.rfind(b"\n") + 1]  # the last one may not be whole
+                content = content[: content.rfind(b"\n") + 1]  # the last line may be incomplete
                 known.read += len(content)
                 self._write(file, _parsed(content)[0])
 
@@ -235,7 +241,8 @@ class TensorBoard:
     def _write(self, file: Path, lines: list[dict[str, Any]]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        group = file.parent.parent  # runs beside each other follow each other
+        # one open writer for runs of one folder, since they are computed one after the other
+        group = file.parent.parent
         open_file, writer = self._writers.get(group, (None, None))
         with writing_explained("`tensorboard`", Path(self.folder)):
             if open_file != file or writer is None:
@@ -320,17 +327,17 @@ def _lines_of(file: Path) -> tuple[list[dict[str, Any]], bool]:
 
 
 def _parsed(content: bytes) -> tuple[list[dict[str, Any]], bool]:
-    """Lines, and whether there is nothing else: a disk that is full cuts one."""
-    made, whole = [], content.endswith(b"\n") or not content
+    """The lines, and whether all are complete: a full disk, or a kill, cuts the last one."""
+    lines, complete = [], content.endswith(b"\n") or not content
     for text in content.splitlines():
         try:
             line = json.loads(text)
-            made.append(
+            lines.append(
                 {name: line[name] for name in line.keys() | {"run", "round", "time", "values"}}
             )
         except (ValueError, KeyError, AttributeError):
-            whole = False
-    return made, whole
+            complete = False
+    return lines, complete
 
 
 def _replace(file: Path, text: str) -> None:

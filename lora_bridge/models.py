@@ -107,14 +107,14 @@ def load_model(
     options: dict[str, Any] = {} if task in ("lm", "encoder") else {"num_labels": labels}
     if task == "reward":
         options = {"num_labels": 1}
-    found = _weights(path, _CLASSES[task], options, attention, seed)
+    network = _weights(path, _CLASSES[task], options, attention, seed)
     with memory_explained():
-        found = found.to(dtype=dtype, device=place).eval()
-    found.config.pad_token_id = tokenizer.pad_token_id
-    _check_outputs(path, found, task)
-    if (most := longest(found)) is not None:
+        network = network.to(dtype=dtype, device=place).eval()
+    network.config.pad_token_id = tokenizer.pad_token_id
+    _check_outputs(path, network, task)
+    if (most := longest(network)) is not None:
         tokenizer.model_max_length = most  # in folders it is often missing or wrong
-    return Loaded(found, tokenizer, f"{_name(path)} ({_digest(path)})", path)
+    return Loaded(network, tokenizer, f"{_name(path)} ({_digest(path)})", path)
 
 
 def longest(model: Any) -> int | None:

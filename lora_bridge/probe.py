@@ -122,7 +122,7 @@ class Probe(Watch):
 
     @property
     def meant(self) -> bool:
-        """Whether what is computed just now has a meaning: no run was cut off, or one is going."""
+        """Whether results are valid now: before the first run, or in a run not yet cut off."""
         return not self._runs or self._open > 0
 
     def cost(self, complete: bool) -> Cost:

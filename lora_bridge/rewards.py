@@ -265,7 +265,10 @@ def _checked_bounds(bounds: Bounds | None, M: int) -> Tensor:
     closed = ends[1] <= ends[0]
     if bool(closed.any()):
         j = int(closed.long().argmax())
-        raise InputError(f"`bounds` must be apart; found {ends[:, j].tolist()} for objective {j}")
+        raise InputError(
+            "`bounds` must have low < high for each objective; "
+            f"found {ends[:, j].tolist()} for objective {j}"
+        )
     return ends
 
 

@@ -85,7 +85,10 @@ class MeanReturn:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What :func:`run` recorded; names and shapes are in the module's text, n times in front.
+    """What :func:`run` recorded at n times.
+
+    The module's text has the names and shapes of the values; here each array has a leading axis of
+    length n.
 
     Attributes:
         times: local steps t, shape (n,).

@@ -99,7 +99,7 @@ def _walk(
     actions: Any,
     after: Any,
 ) -> None:
-    """Fill states, actions, after (R, C, B); ``pi``, ``P``, ``law`` are distribution functions."""
+    """Fill states, actions, after (R, C, B); ``pi``, ``P``, ``law`` are cumulative."""
     replicates, clients, length = states.shape
     for k in range(replicates):
         for c in range(clients):

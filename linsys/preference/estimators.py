@@ -197,9 +197,9 @@ def _best(settings: _Options, profile: Profile, k: int, start: Array | None) -> 
         B = np.linalg.svd(np.concatenate(list(Delta), axis=1))[0][:, :k]
         heads = full.heads._replace(B=B, W=np.ascontiguousarray((B.T @ Delta).mT))
         return replace(full, heads=heads)
-    nobody = np.zeros(data.users, dtype=np.bool_)
+    none_left_out = np.zeros(data.users, dtype=np.bool_)
     B = profile.spectral_start(k) if start is None else start
-    maximum = maximise(profile, B, nobody, settings.tol, settings.limit)
+    maximum = maximise(profile, B, none_left_out, settings.tol, settings.limit)
     if maximum.left_out.any():
         # a factor on the way separated them: does the final one?
         final = _heads(profile, maximum.heads.B)
@@ -221,8 +221,8 @@ def _merged(maximum: Maximum, final: Heads) -> Array:
 def _heads(profile: Profile, B: Array) -> Maximum:
     """The best heads for B; users that it separates are ``left_out``."""
     N, d2 = profile.data.users, profile.data.shape[1]
-    nobody = np.zeros(N, dtype=np.bool_)
-    heads = profile.heads(B, np.zeros((N, d2, B.shape[1])), nobody, derivative=False)
+    none_left_out = np.zeros(N, dtype=np.bool_)
+    heads = profile.heads(B, np.zeros((N, d2, B.shape[1])), none_left_out, derivative=False)
     apart = heads.status == kernels.SEPARATED
     _, rest = profile.gradients(heads._replace(W=np.where(apart[:, None, None], 0.0, heads.W)))
     return Maximum(heads, apart, 0, rest, True)

@@ -40,7 +40,7 @@ __all__ = [
 
 #: Numbers in X up to which the relaxation (seconds) and the cubes are used.
 RELAXED, CUBED = 12, 6
-#: Two bounds this close are one value: what the end of an ascent and of a relaxation leave.
+#: Two bounds this close count as one value: ascents and relaxations stop at about this accuracy.
 _EXACT = 1e-5
 #: Step of the differences in an expansion, relative to the radius.
 _STEP = 1e-6
@@ -69,7 +69,7 @@ class Constant:
 
     @property
     def gap(self) -> float:
-        """What the lower bound lacks, as a share of the upper one."""
+        """(upper - lower) / upper; 0 where both are equal."""
         if self.upper == self.lower:
             return 0.0
         return 1.0 - self.lower / self.upper

@@ -33,7 +33,7 @@ class LoraServer:
         return self.form()
 
     def form(self) -> State:
-        """The same state: all others have its form."""
+        """An initial state, whose arrays have the shapes that every later state has."""
         state: State = self.federation.algorithm.init(
             self.federation.start, self.federation.blank()
         )
@@ -99,7 +99,7 @@ class LoraClient:
     _oracle: Any = field(init=False, default=None)
 
     def hello(self) -> Parcel:
-        """Nothing that the server has to know."""
+        """Empty: the server needs no data of a device to start."""
         return Parcel()
 
     def answer(self, request: Parcel) -> Parcel | Lost:

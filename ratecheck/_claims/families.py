@@ -100,11 +100,11 @@ def by_outcome(records: Iterable[Record]) -> dict[str, int]:
     >>> by_outcome([{"id": "my.lemma", "verdict": "error", "expected": "violated"}])
     {'error': 1}
     """
-    found = Counter(
+    counts = Counter(
         "error" if record["verdict"] == "error" else category(record) or record["verdict"]
         for record in records
     )
-    return {name: found[name] for name in (*VERDICTS, *CATEGORIES.values()) if found[name]}
+    return {name: counts[name] for name in (*VERDICTS, *CATEGORIES.values()) if counts[name]}
 
 
 def falls(records: Sequence[Record]) -> list[tuple[Record, list[Record]]]:
@@ -118,12 +118,12 @@ def falls(records: Sequence[Record]) -> list[tuple[Record, list[Record]]]:
                 below(used, seen)
         return seen
 
-    found = []
+    result = []
     for record in records:
-        rotten = [by_id[name] for name in below(record["id"], {}) if false(by_id[name])]
-        if rotten:
-            found.append((record, rotten))
-    return found
+        false_premises = [by_id[name] for name in below(record["id"], {}) if false(by_id[name])]
+        if false_premises:
+            result.append((record, false_premises))
+    return result
 
 
 def sharper(records: Sequence[Record]) -> dict[str, Record]:

@@ -263,8 +263,8 @@ def slope_interval(
         return result.reshape(index.shape[:-1])
 
     replicates = np.arange(len(curves))
-    slope_shift = slopes(np.array([np.delete(replicates, i) for i in replicates]))
-    if np.ptp(slope_shift) <= 1e-12 * max(1.0, abs(value)):
+    leave_one_out = slopes(np.array([np.delete(replicates, i) for i in replicates]))
+    if np.ptp(leave_one_out) <= 1e-12 * max(1.0, abs(value)):
         return Slope(value, value, value)  # every replicate tells the same slope
 
     from scipy.stats import bootstrap

@@ -21,7 +21,7 @@ def of_regime(regime: Regime) -> str:
     """
     numbers = (regime.predicted, regime.measured, regime.lo, regime.hi, regime.slack)
     if not all(math.isfinite(number) for number in numbers) or regime.lo > regime.hi:
-        raise Fault(f"regimes returned an interval that is none: {regime}")
+        raise Fault(f"`regimes` must return finite numbers with lo <= hi; found {regime}")
     measured = Interval(regime.measured, regime.lo, regime.hi)
     return verdict(regime.predicted, measured, tolerance=regime.slack, bound=True)
 
@@ -33,6 +33,6 @@ def of_regimes(regimes: Sequence[Regime]) -> tuple[str, Regime]:
     A claim is faster than stated only if no regime attains its rate.
     """
     if not regimes:
-        raise Fault("regimes returned nothing")
+        raise Fault("`regimes` must return at least one regime; found none")
     decisive = min(regimes, key=lambda r: (_ORDER.index(of_regime(r)), r.predicted - r.measured))
     return of_regime(decisive), decisive

@@ -98,8 +98,8 @@ def _by_paper(outcomes: Sequence[Outcome]) -> Table:
     }
     columns = [outcome for outcome in OUTCOMES if any(outcome in c for c in counts.values())]
     rows = [
-        [name, str(len(groups[name])), *(str(found.get(column, 0)) for column in columns)]
-        for name, found in counts.items()
+        [name, str(len(groups[name])), *(str(outcomes_of.get(column, 0)) for column in columns)]
+        for name, outcomes_of in counts.items()
     ]
     return tabulate(("paper", "experiments", *columns), rows, "Checks of figures and rates")
 

@@ -90,10 +90,10 @@ def _kind_of_evidence(record: Record) -> str:
 def _rests_on(records: Sequence[Record]) -> list[str]:
     """Statements whose proofs use false ones: whether they fall, and on what they were tried."""
     rows = []
-    for record, rotten in falls(records):
+    for record, false_premises in falls(records):
         tried = record["details"].get("families", {})
         cells = []
-        for used in rotten:
+        for used in false_premises:
             seen = tried.get(used["id"], {"tried": 0})
             shown = f" ({seen['violated']} of {seen['tried']} violate it)" if seen["tried"] else ""
             cells.append(f"`{used['id']}`{shown}")

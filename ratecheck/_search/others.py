@@ -38,7 +38,7 @@ def drawn(search: Search, total: int, wanted: Condition, enough: float = np.inf)
 
     Batches have one combination of sizes each; small sizes come first.
     """
-    space, found = search.claim.space, []
+    space, instances = search.claim.space, []
     for batch in batches(space, search.seed, total):
         tight, larger, _ = measured(search.claim, batch.fields, trusted=search.trusted)
         tight = np.where(wanted(batch.fields, larger), tight, -np.inf)
@@ -47,8 +47,9 @@ def drawn(search: Search, total: int, wanted: Condition, enough: float = np.inf)
             if np.isfinite(tight[row]) and batch.coordinates is not None:
                 one = batch.subset(row[None])
                 layout = space.layout(batch.sizes)
-                found.append(Drawn(float(tight[row]), one.fields, layout, batch.coordinates[row]))
-    return found
+                coordinates = batch.coordinates[row]
+                instances.append(Drawn(float(tight[row]), one.fields, layout, coordinates))
+    return instances
 
 
 def climbed(search: Search, start: Drawn, wanted: Condition, budget: int, number: int) -> Drawn:
@@ -72,7 +73,7 @@ def without_rounding(search: Search, effort: Effort) -> Iterator[ScoredInstance]
     def large(fields: Fields, larger: Numbers) -> Numbers:
         return larger > _LARGE
 
-    found = drawn(search, min(effort.random, SHARED), large)
-    for number, one in enumerate(sorted(found, key=lambda one: -one.tightness)[:_CLIMBS]):
+    instances = drawn(search, min(effort.random, SHARED), large)
+    for number, one in enumerate(sorted(instances, key=lambda one: -one.tightness)[:_CLIMBS]):
         end = climbed(search, one, large, effort.budget, number)
         yield ScoredInstance(end.tightness, end.fields, end.layout.sizes)

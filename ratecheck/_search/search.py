@@ -228,7 +228,7 @@ class Search:
         yield lambda: self._sample_more(left // 2)
 
     def is_stuck(self, seconds: float) -> bool:
-        """Whether the last call of the measure computes, or waits, for so many seconds already."""
+        """Whether the last call of the measure has been running or waiting for so many seconds."""
         clock, cpu = (now - then for now, then in zip(_now(), self.began, strict=True))
         return cpu > seconds or (clock > seconds and cpu < _IDLE * clock)
 

@@ -70,10 +70,10 @@ class Witness:
         return {**told, "assumptions": list(self.assumptions)}
 
 
-def choose(search: Search, found: ScoredInstance, effort: Effort) -> Witness:
+def choose(search: Search, violation: ScoredInstance, effort: Effort) -> Witness:
     """The witness to show for a claim of which a violation was found and confirmed."""
     best: Witness | None = None
-    for start in chain([found.fields], _others(search, effort)):
+    for start in chain([violation.fields], _others(search, effort)):
         one = witness(search.claim, shrink(search.claim, start))
         best = one if best is None or one.rank > best.rank else best
         if one.persuades:
@@ -97,12 +97,12 @@ def _others(search: Search, effort: Effort) -> Iterator[Fields]:
     def credible(fields: Fields, larger: Numbers) -> Numbers:
         return claim.space.persuades(fields)
 
-    found = drawn(search, effort.random, credible, enough=1 + CLEAR)
-    clear = [one for one in found if one.tightness >= 1 + CLEAR][:_COMPARED]
+    instances = drawn(search, effort.random, credible, enough=1 + CLEAR)
+    clear = [one for one in instances if one.tightness >= 1 + CLEAR][:_COMPARED]
     # those with generic violations first, then those of small sizes, as they were drawn
     clear.sort(key=lambda one: -min(share(claim, one.fields, NEAR, _NEIGHBOURS), GENERIC))
     if not clear:
-        highest = sorted(found, key=lambda one: -one.tightness)[:_CLIMBS]
+        highest = sorted(instances, key=lambda one: -one.tightness)[:_CLIMBS]
         ends = [climbed(search, o, credible, effort.budget, k) for k, o in enumerate(highest)]
         clear = [one for one in ends if one.tightness >= 1 + CLEAR]
     yield from (one.fields for one in clear[:_TRIED] if _is_violated(claim, one.fields))

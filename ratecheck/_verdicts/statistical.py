@@ -65,9 +65,9 @@ def _alone(space: Space, batches: Iterable[Batch]) -> list[Batch]:
 def sampled(
     claim: StatisticalClaim, batches: Sequence[Batch], seed: int
 ) -> tuple[list[Sampled], str]:
-    """What was found on these instances, up to the first that breaks the statement.
+    """The tests on these instances up to the first violation, and why they are unfinished.
 
-    And what a limit said that struck meanwhile, else "".
+    The second is the message of the limit that ended them, or "" where none did.
     """
     alpha = claim.alpha / (len(batches) * len(_SIGNS[claim.relation]))
     said: list[Sampled] = []

@@ -67,10 +67,10 @@ def tracing(path: Path) -> Iterator[Trace]:
 def violation(path: Path) -> dict[str, Any] | None:
     """The verdict of the violation that was found, if any."""
     try:
-        found: dict[str, Any] = json.loads(_violation(path).read_bytes())
+        verdict: dict[str, Any] = json.loads(_violation(path).read_bytes())
     except (OSError, ValueError):
         return None
-    return found
+    return verdict
 
 
 def _violation(path: Path) -> Path:

@@ -189,7 +189,7 @@ def test_what_does_not_fit_together(
 
 def test_bounds_that_leave_no_scale() -> None:
     bounds = torch.tensor([[0.0, 2.0], [1.0, 2.0]])
-    with pytest.raises(InputError, match=r"found \[2.0, 2.0\] for objective 1"):
+    with pytest.raises(InputError, match=r"low < high .*; found \[2.0, 2.0\] for objective 1"):
         scaled(torch.zeros(1, 1, 2), [], "seen", bounds)
     bounds[1, 1] = math.inf
     with pytest.raises(InputError, match=r"`bounds` must be finite; found inf at index \(1, 1\)"):

@@ -409,9 +409,24 @@ def test_rates(regimes: list[rc.Regime], said: str, decisive: str) -> None:
     assert [r["name"] for r in verdict.details["regimes"]] == [r.name for r in regimes]
 
 
-@pytest.mark.parametrize("regimes", [[], [regime("odd", math.nan, 1)], [regime("odd", 1, 0)]])
-def test_rates_that_measure_nothing_are_errors(regimes: list[rc.Regime]) -> None:
-    assert rate(lambda: regimes).verdict == "error"
+@pytest.mark.parametrize(
+    ("regimes", "reason"),
+    [
+        ([], "`regimes` must return at least one regime; found none"),
+        (
+            [regime("odd", math.nan, 1)],
+            "`regimes` must return finite numbers with lo <= hi; found Regime(name='odd'",
+        ),
+        (
+            [regime("odd", 1, 0)],
+            "`regimes` must return finite numbers with lo <= hi; found Regime(name='odd'",
+        ),
+    ],
+)
+def test_rates_that_measure_nothing_are_errors(regimes: list[rc.Regime], reason: str) -> None:
+    verdict = rate(lambda: regimes)
+    assert verdict.verdict == "error"
+    assert verdict.reason.startswith(reason)
 
 
 def test_a_rate_that_raises_is_an_error() -> None:
