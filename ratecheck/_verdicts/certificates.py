@@ -33,8 +33,8 @@ def text(kept: Kept) -> str:
 
 def read(folder: Path) -> Kept:
     """What a paper keeps."""
-    found: Kept = json.loads((folder / FILE).read_bytes())
-    return found
+    kept: Kept = json.loads((folder / FILE).read_bytes())
+    return kept
 
 
 def in_words(certificate: Mapping[str, Any]) -> str:
@@ -54,8 +54,30 @@ def in_words(certificate: Mapping[str, Any]) -> str:
         sizes = ", ".join(f"{name} = {size}" for name, size in certificate["sizes"].items())
         low, high = certificate["ratio"]
         return f"ratio proved in [{low}, {high}]{' for ' if sizes else ''}{sizes}"
-    sizes = "all sizes" if certificate["all_sizes"] else f"{len(certificate['sizes'])} sizes"
-    return f"proved for {sizes} but for a chance below 2^{certificate['log2_chance']}"
+    met = "" if certificate["branches"] == "none" else " on the branches met"
+    drawn = f" with {', '.join(certificate['drawn'])} as drawn" if certificate["drawn"] else ""
+    return (
+        f"proved {_of_sizes(certificate)}{met}{drawn}, but for a chance below "
+        f"2^{certificate['log2_chance']}"
+    )
+
+
+def _of_sizes(identity: Mapping[str, Any]) -> str:
+    """For which sizes an identity is proved.
+
+    >>> sizes = [{"n": 1, "d": 1}, {"n": 2, "d": 1}]
+    >>> _of_sizes({"sizes": sizes, "all_sizes": True})
+    'at every size of its space (n 1-2, d 1)'
+    """
+    sizes = identity["sizes"]
+    if not identity["all_sizes"]:
+        return f"at {len(sizes)} combinations of sizes"
+    ends = {name: (min(s[name] for s in sizes), max(s[name] for s in sizes)) for name in sizes[0]}
+    axes = [
+        f"{name} {low}" if low == high else f"{name} {low}-{high}"
+        for name, (low, high) in ends.items()
+    ]
+    return f"at every size of its space ({', '.join(axes)})" if axes else "for all numbers"
 
 
 def counts(kept: Kept) -> dict[str, tuple[int, int]]:
@@ -101,7 +123,7 @@ def tables(kept: Kept) -> str:
     lines += ["| claim | sizes | branches |", "|---|---|---|"]
     for one in kept["certificates"]:
         if one["kind"] == "identity":
-            sizes = "all" if one["all_sizes"] else f"{len(one['sizes'])} combinations"
+            sizes = "all of its space" if one["all_sizes"] else f"{len(one['sizes'])} combinations"
             lines.append(_row([f"`{one['id']}`", sizes, one["branches"]]))
     theorems = [one for one in kept["certificates"] if one["kind"] == "quadratic"]
     if theorems:

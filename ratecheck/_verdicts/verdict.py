@@ -84,8 +84,8 @@ class Verdict:
         reason: one line on why the verdict is what it is, where that needs saying.
         evidence: what decided: "proved" (the claim's note derives it, and the search agrees),
             "certified at 40 and 80 digits" (a violation), "every instance checked" (where they are
-            few), "searched" (no violation was found), or "fitted on 12 systems" (a rate). Of a
-            search, also how instances are constructed.
+            few), "searched" (no violation was found), or "fitted, 2 exponents, each on 3 systems"
+            (a rate). Of a search, also how instances are constructed.
         witness: what speaks for a counterexample: whether its numbers are "credible", whether it is
             "clear" (by 5 %), and which share of its neighbours within 1 % ("near") and 10 % ("far")
             violates the claim as well; and the "assumptions" that it was checked to meet. See
@@ -220,8 +220,10 @@ def evidence(entry: Entry, verdict: Verdict) -> str:
     if isinstance(entry, StatisticalClaim):
         return f"sampled, wrong with probability at most {entry.alpha:g}"
     if isinstance(entry, RateClaim):
-        systems = sum(regime["systems"] for regime in verdict.details["regimes"])
-        return f"fitted on {systems} system{'s' * (systems != 1)}"
+        of = [regime["systems"] for regime in verdict.details["regimes"]]
+        counts = f"{min(of)} to {max(of)}" if min(of) < max(of) else f"{of[0]}"
+        exponents = "one exponent" if len(of) == 1 else f"{len(of)} exponents, each"
+        return f"fitted, {exponents} on {counts} system{'s' * (max(of) != 1)}"
     if verdict.verdict == "violated":
         return f"certified at {' and '.join(map(str, DIGITS))} digits"
     if verdict.verdict == "holds" and entry.derivation:
@@ -294,9 +296,11 @@ def _of_search(search: Search, effort: Effort) -> Verdict:
         verdict.details["rejected"] = search.rejected
         if search.unchecked:
             verdict.details["unchecked"] = search.unchecked
+            same = search.claim.relation == "=="
+            seen = "the two sides differ" if same else "the measured side exceeds the bound"
             verdict.reason = verdict.reason or (
-                f"float64 exceeds the bound, by rounding wherever high precision was asked; "
-                f"{search.unchecked} such instances were not looked at again"
+                f"on some instances {seen} in float64; high precision found that to be rounding "
+                f"wherever it was asked, and was not asked for {search.unchecked} of them"
             )
     if np.isfinite(search.looseness):
         verdict.details["looseness"] = search.looseness
@@ -430,16 +434,16 @@ def _of_samples(claim: StatisticalClaim, batches: Sequence[Batch], seed: int) ->
     """The verdict of sequential tests on these instances."""
     if not batches:
         return Verdict(claim.id, "vacuous", reason="no instance meets what the claim is given")
-    found, late = sampled(claim, batches, seed)
-    total = sum(one.samples for one in found)
-    verdict = Verdict(claim.id, "holds", instances=len(found), corrected=claim.corrected)
+    tests, why_unfinished = sampled(claim, batches, seed)
+    total = sum(one.samples for one in tests)
+    verdict = Verdict(claim.id, "holds", instances=len(tests), corrected=claim.corrected)
     verdict.details = {"samples": total, "alpha": claim.alpha, "within": claim.within}
     odds = f"with error probability at most {claim.alpha:g}"
-    opened = [one for one in found if one.said == "not decided"]
+    undecided = [one for one in tests if one.said == "not decided"]
     signed = {"<=": 1, ">=": -1}.get(claim.relation, 0)
-    worst = max(found, key=lambda one: signed * one.mean if signed else abs(one.mean), default=None)
+    worst = max(tests, key=lambda one: signed * one.mean if signed else abs(one.mean), default=None)
     if worst is not None:
-        worst = next((one for one in found if one.said == "violated"), worst)
+        worst = next((one for one in tests if one.said == "violated"), worst)
         verdict.best, verdict.details["mean"] = plain(worst.batch.fields), worst.mean
         verdict.measured, verdict.bound = f"{worst.mean:.4g}", "0"
     if worst is not None and worst.said == "violated":
@@ -447,16 +451,16 @@ def _of_samples(claim: StatisticalClaim, batches: Sequence[Batch], seed: int) ->
         verdict.reason = (
             f"{odds}: the mean of {worst.samples:,} samples of measured - bound is {worst.mean:.4g}"
         )
-    elif late:
+    elif why_unfinished:
         verdict.verdict, verdict.details["unfinished"] = "not decided", True
         verdict.reason = (
-            f"{late}: no violation on {len(found)} of {len(batches)} instances; a larger limit "
-            "allows more"
+            f"{why_unfinished}: no violation on {len(tests)} of {len(batches)} instances; a larger "
+            "limit allows more"
         )
-    elif opened:
+    elif undecided:
         verdict.verdict = "not decided"
         verdict.reason = (
-            f"on {len(opened)} of {len(found)} instances {claim.most:,} samples do not decide "
+            f"on {len(undecided)} of {len(tests)} instances {claim.most:,} samples do not decide "
             f"between 0 and {claim.within:g}; a larger `most` may"
         )
     else:

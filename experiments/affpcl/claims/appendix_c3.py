@@ -436,8 +436,9 @@ def thm2_fixed(mu: Any, t: Any, rho: Any) -> rc.Sides:
     reading_of="thm2",
 )
 def thm2_proof(n: Any, t: Any, delta: Any) -> rc.Sides:
-    """The largest Bayes risk of the hypotheses mu_m of Appendix C.3 under Definition 2 is at least
-    min{1/(96 t), delta_env^2}.
+    """Over all eps for which the agents obey Definition 2, the Bayes risk of the two hypotheses
+    mu_1 and mu_2 of Appendix C.3 (equally likely, t samples of each agent) reaches min{1/(96 t),
+    delta_env^2}.
     """
     return (
         bound.risk_of_proof(n, t, delta),

@@ -334,11 +334,13 @@ def rem2_unit(instance: Any) -> rc.Sides:
     uses=["c6_moment"],
     derivation="E A^T A <= (1 + gamma) sym(Abar) (affpcl.c6_moment), so the left is at most (1 + "
     "gamma) ||Delta|| ||Abar^i Delta|| <= (1 + gamma) 2 G_x 2 sigma delta_cen^i by Lemma D.1(i), "
-    "and 2 (1 + gamma) G_x <= sigma. So the rate of Appendix C.6 improves from (1 - gamma)^{-3} "
-    "to (1 - gamma)^{-2}.",
+    "and 2 (1 + gamma) G_x <= sigma. So for rewards that are linear in phi the rate of Appendix "
+    "C.6 improves from (1 - gamma)^{-3} to (1 - gamma)^{-2} (affpcl.c6_rate_linear); for others "
+    "see affpcl.c6_rate.",
 )
 def rem2_td(instance: Any) -> rc.Sides:
-    """A = phi (phi - gamma psi)^T, ||phi|| <= 1, sigma = 2 max{(1 + gamma) G_x, G_b} with x_*^c in
+    """A = phi (phi - gamma psi)^T with psi the feature of the next state in the stationary law, so
+    that psi has the law of phi, ||phi|| <= 1, sigma = 2 max{(1 + gamma) G_x, G_b} with x_*^c in
     G_x: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2 sigma^2 delta_cen^i. One in the place of nu.
     """
     return bellman.effective_affinity(

@@ -93,6 +93,7 @@ _DIMINISHING = rc.Space(
         "t": rc.whole_numbers(low=1, high=200),
     },
     batched=True,
+    credible={"C": (0.1, 10.0), "t0": (4.0, 40.0)},
 )
 
 

@@ -235,7 +235,7 @@ def thm1_step() -> Sequence[rc.Regime]:
 )
 def thm1_step_own() -> Sequence[rc.Regime]:
     """With alpha^i lambda^i = alpha^b lambda^b = alpha^c lambda^c = ln t/t, agents alike have
-    E||x_t^i - x_*^i||^2 = O~(kappa^2/(n t)), however small lambda^b is.
+    E||x_t^i - x_*^i||^2 = O~(kappa^2/(n t)), here with lambda^b = lambda^i/100.
     """
     return [slow_centre("own")]
 

@@ -293,14 +293,14 @@ def eq33_corrected(step: assembly.SecondStep) -> rc.Sides:
     r"\Big(1+\sum_{t=2}^T\eta_t\Big)+\mathcal Q",
     on=period({}, clients=(1, 2)),
     derivation="firm.eq32_corrected for H, which is in [0, r_max], and firm.eq33_corrected. Any "
-    "beta, also 0, gives log T/(a T) + M/B + zeta + eps + M a^2 K^2, eps the critics' mean square "
-    "error: no product a K/(beta sqrt B), and 1/(C B) only for the noise of the gradients. Runs of "
-    "two steps with all their outcomes are among the tests.",
+    "beta, also 0, gives log T/(a T) + M/B + M (zeta + eps) + M a^2 K^2, eps the critics' mean "
+    "square error: no product a K/(beta sqrt B), and 1/(C B) only for the noise of the gradients. "
+    "Runs of two steps with all their outcomes are among the tests.",
 )
 def eq32_33_corrected(step: assembly.SecondStep) -> rc.Sides:
     """For softmax policies with features at most C_psi apart in a state, independent restarted
-    transitions, H = (1 - gamma) J/gamma, lambda_t the clients' average and a <= 1/L_H: (1/T) sum
-    E||grad H(thetabar_t) lambda_t||^2 <= (2 r_max/(T a)) (1 + sum_{t=2}^T eta_t) + Q, Q that of
-    firm.eq33_corrected. Here T = B = 1.
+    transitions, H = (1 - gamma) J/gamma, lambda_t the clients' average of weights that follow (11)
+    with steps eta_t from one lambda_0, and a <= 1/L_H: (1/T) sum E||grad H(thetabar_t) lambda_t||^2
+    <= (2 r_max/(T a)) (1 + sum_{t=2}^T eta_t) + Q, Q that of firm.eq33_corrected. Here T = B = 1.
     """
     return step.stationarity, 2 * step.r_max / step.a + step.bound(step.before, 0)

@@ -142,12 +142,11 @@ def Rw_sharper(chains: Any, r_max: Any) -> rc.Sides:
     on=CRITICS,
     note="Appendix F.1.1 defines Delta with nu, 'the state-action visitation distribution'. For "
     "the undiscounted one, d_pi times pi, the statement is true and read so here; for the "
-    "discounted one it is false, as batches of one long trajectory have s ~ d_pi "
-    "(firm.lemma4_visitation).",
+    "discounted one it is false, as batches of one long trajectory have s ~ d_pi.",
 )
 def eq10(instance: Any) -> rc.Sides:
-    """E g = Delta(theta, w) for batches of 1 to 4 consecutive transitions, Delta with s ~ d_pi,
-    where s_0 ~ d_pi.
+    """E g = Delta(theta, w) for batches of 1 to 4 consecutive transitions that start with s_0 ~
+    d_pi, Delta with s ~ d_pi; the field ``start`` plays no part.
     """
     return at.eq10(instance.chains, inside(instance), instance.lam, instance.chains.stationary)
 

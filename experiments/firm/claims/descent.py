@@ -207,7 +207,10 @@ EQ7 = replace(
     source="FIRM, equation (7)",
     text="(14) with the clients' average lambdabar_t in the place of lambda_t.",
     space=AVERAGED,
-    note="The factor 2 is missing, as in (14).",
+    note="The factor 2 is missing, as in (14). (7) leaves its first term out, and its T_{1,1} is "
+    "that of (13); both are taken from (14). The weights are any here. With those of (1) it fails, "
+    "too: two clients with gradients (1.1, 0.9) and (0.9, 1.1), beta = 0.4, eta = 1 and grad J = "
+    "(12/11, 12/11) have 0.0331 against 0.0165.",
     corrected="firm.eq7_corrected",
 )
 EQ7_CORRECTED = replace(

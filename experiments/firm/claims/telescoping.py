@@ -101,9 +101,13 @@ def path_sum(J: Numbers, lam: Numbers) -> Numbers:
     "bounded by 2 eta_{t+1}, not 2 eta_t. eta = (0.1, 0.9): lambda_1 = (1, 0) while J goes from "
     "(0, 0) to (top, 0), lambda_2 = (0.1, 0.9) while J^2 goes from 0 to top: 1.9 top against 1.2 "
     "top. The paper's J, a sum from t = 1, is at most gamma top: then 1.9 gamma top, more than 1.2 "
-    "top for gamma > 0.64. As in the proof, J is any "
-    "sequence here. It takes a last step eta_T larger than 2 eta_1 + eta_2 + ... + eta_{T-1}; for "
-    "steps that do not grow, as eta_t = 1/t in (34), the lemma holds as printed.",
+    "top for gamma > 0.64. As in the proof, J and the weights lambda*_t are any sequences here. A "
+    "run of (1) and (11) with exact gradients does it, too, for gamma > 0.8: one client, one "
+    "parameter, two objectives with 1-Lipschitz gradients and values in [0, 2.707], alpha = 1, "
+    "beta = 0.005, theta_1 = -2.60254, lambda_0 = (1, 0), eta_t = 10^-4 but eta_7 = 0.999: 3.415 "
+    "against 2.710 (tests/firm/test_lemma10.py). It takes a last step eta_T larger than 2 eta_1 + "
+    "eta_2 + ... + eta_{T-1}; for steps that do not grow, as eta_t = 1/t in (34), the lemma holds "
+    "as printed.",
     corrected="lemma10_corrected",
 )
 def lemma10(
@@ -170,7 +174,8 @@ def _ideal(*, J: Any, A: Any, beta: Any, eta: Any, top: Any) -> SimpleNamespace:
     reading_of="lemma10",
     reading="lambda_t as Remark 4 defines it, the ideal weights of the true gradients at "
     "thetabar_t. (16) is right for these weights and not for the clients' average, so that the "
-    "proof needs the lemma for them.",
+    "proof needs the lemma for them. What the correction says holds for the clients' average of "
+    "weights by (11), and nothing like it for these.",
 )
 def lemma10_ideal(J: Numbers, lam: Numbers, eta: Numbers, top: Numbers) -> rc.Sides:
     """sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 + sum_{t<=T-1} 2 eta_t) where
@@ -209,7 +214,9 @@ LEMMA10_DECREASING = replace(
 def lemma10_corrected(
     J: Numbers, start: Numbers, stars: Numbers, eta: Numbers, top: Numbers
 ) -> rc.Sides:
-    """sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 + sum_{t=2}^T eta_t)."""
+    """For weights that follow (11), sum_{t<=T} lambda_t'(J_{t+1} - J_t) <= (r_max/(1-gamma)) (1 +
+    sum_{t=2}^T eta_t).
+    """
     measured, _ = lemma10(J, start, stars, eta, top)
     return measured, top * (1 + eta[:, 1:].sum(axis=1))
 

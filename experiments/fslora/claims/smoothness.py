@@ -218,8 +218,8 @@ def a41_point(devices: Devices, U: rc.Numbers, V: rc.Numbers) -> rc.Sides:
     "rho^2/2 + |d|. Around another centre: fslora.a41_ball_centre.",
 )
 def a41_ball(devices: Devices, U: Numbers, V: Numbers) -> rc.Sides:
-    """In the ball of radius rho around 0 the Hessian of f_i is at most (3/2) rho^2 ||M|| +
-    ||C||.
+    """For least squares, M = E x x' and C = E (W0 x - y) x', in the ball of radius rho around 0 the
+    Hessian of f_i is at most (3/2) rho^2 ||M|| + ||C||, in operator norms.
     """
     radius = at.length(devices.B, devices.A)[:, None]
     top = at.ball_constant(devices.C, devices.M, radius)

@@ -223,7 +223,8 @@ def thm4_4_lora_short(s: LoraRun) -> rc.Sides:
     "that of (1/rho, 1)(1/rho, 1)'.",
 )
 def lora_smooth(run: LoraRun, b: Numbers, a: Numbers, mix: Numbers) -> rc.Sides:
-    """In B_11 and A_11 the Hessian of that loss is at most (m/2)(1 + e)^3 (1 + k^2/r^2), at all
-    sketched points of a run and between them.
+    """The loss of fslora.thm4_4_lora, of curvature m, where A_11 goes from c to c (1 + e): in
+    (B_11, A_11) its Hessian is at most (m/2)(1 + e)^3 (1 + k^2/r^2), at all sketched points of a
+    run and between them. That is at most m, so that Assumption 4.1 holds there with L = m.
     """
     return operator_norm(run.hessian(b, a, mix)), run.smoothness

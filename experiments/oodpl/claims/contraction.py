@@ -350,7 +350,8 @@ def lemma_3(run: Any, pairs: Any) -> rc.Sides:
     note="M T/(beta L) again: prompts of chances 0.999 and 0.001, features +-0.05 and +-1, all "
     "answers equally likely, r = 0 with gradients +-1, beta = 1, a pair of the second prompt, "
     "start at theta_*, D = 1 and alpha -> 0: 212 against 72, of which the sigma_2 term without its "
-    "alpha^2 is 48.",
+    "alpha^2 is 48, with sigma_2 = L, the most that it can be; with the variance that there is, 24 "
+    "in place of 72.",
     corrected="lemma_3_corrected",
     reading="b^(1/beta) and B^(1/beta), between which e^(r/beta) lies as b <= e^r <= B, for the "
     "printed b/e^beta and B/e^beta.",

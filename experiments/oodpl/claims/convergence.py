@@ -126,12 +126,13 @@ def D2_P_corrected(run: Inner, pairs: Numbers, u: Numbers) -> rc.Sides:
     r"(\theta_*^T)}{\partial\phi}\Big\|^2",
     on=one_round(limit=True),
     expect="violated",
-    note="Jensen's inequality needs T apart from the T that g has drawn, Lemma 3 needs the same T: "
-    "the variance between the domains is lost. Two domains with gradients of opposite sign and "
-    "exact inner loops have all of E||grad L - g||^2 from it. Theorem 1 has no term for the number "
-    "or the kinds of domains, which is what its method is for. A sigma_3 that is read as the "
-    "spread of g about grad L, domains included, would have to contain sigma_T^2; (24) has one "
-    "theta for both of its terms.",
+    note="The display to which (ii) belongs is missing in the text that was read; it is inferred "
+    "from the sum that follows. Jensen's inequality needs T apart from the T that g has drawn, "
+    "Lemma 3 needs the same T: the variance between the domains is lost. Two domains with "
+    "gradients of opposite sign and exact inner loops have all of E||grad L - g||^2 from it. "
+    "Theorem 1 has no term for the number or the kinds of domains, which is what its method is "
+    "for. A sigma_3 that is read as the spread of g about grad L, domains included, would have to "
+    "contain sigma_T^2; (24) has one theta for both of its terms.",
     corrected="D2_jensen_corrected",
     printed_as="proof step",
     uses=["lemma_3"],

@@ -114,6 +114,8 @@ def _reward(s: Any) -> Any:
             "share": "eta over 1/(4 P), P the smoothness of L for beta",
         },
     ),
+    reading="The remark names no quantity; read for runs that differ in beta alone, compared by "
+    "the left side of (25).",
     expect="violated",
     note="One prompt, two answers: grad L = sigma(-u) grad(r - r')/beta, u = log-odds of mu_hat "
     "plus (r - r')/beta. Where r prefers y, a larger beta makes u smaller and the gradient "

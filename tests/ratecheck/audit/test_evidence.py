@@ -34,7 +34,7 @@ def test_evidence_is_what_decided() -> None:
     assert rc.judge(claim_of(one_or_less, made)).evidence == "searched, constructed: x is small"
     half = rc.Regime("all", "t", -1.0, -1.0, -1.0, -1.0, systems=3)
     rate = rc.RateClaim(id="mine.rate", source="", text="", regimes=lambda: [half, half])
-    assert rc.judge(rate).evidence == "fitted on 6 systems"
+    assert rc.judge(rate).evidence == "fitted, 2 exponents, each on 3 systems"
     unread = rc.NotChecked(id="mine.words", source="", text="", note="no numbers in it")
     assert rc.judge(unread).evidence == ""
 

@@ -46,7 +46,9 @@ def test_every_claim_has_a_verdict_and_it_is_the_expected_one(paper: str) -> Non
     assert set(records) == set(entries)
     for name, entry in entries.items():
         assert records[name]["verdict"] == entry.expect, name
-        if isinstance(entry, rc.Claim) and entry.expect == "holds":
+        if not isinstance(entry, rc.Claim) or entry.expect != "holds":
+            continue
+        if entry.space.every_instance() is None:
             assert records[name]["instances"] >= 10**5, name
 
 
