@@ -210,9 +210,9 @@ def find_claims(references: Sequence[str], broken: Broken | None = None) -> list
     A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
     ("affpcl.d1*"), a Python file, one claim or pattern of a file ("mine.py::mine.mass"), a
     folder of files, or what the paper calls them ("Lemma D.1 (f)", "Theorem 4.1" with all that is
-    claimed of it; with the paper's name before it where that is needed). The second half of an id will do where a single paper has a
-    claim of that name ("d2_Phi"). Ids of the project whose pyproject.toml is here or above are
-    known as well.
+    claimed of it; with the paper's name before it where that is needed). The second half of an id
+    will do where a single paper has a claim of that name ("d2_Phi"). Ids of the project whose
+    pyproject.toml is here or above are known as well.
 
     Args:
         references: what is looked for.

@@ -78,8 +78,8 @@ def test_an_audit_says_what_a_current_certificate_proves(monkeypatch: pytest.Mon
     assert proof(item) == "proved false by exact rationals"
     (identity,) = find_claims(["fslora.unbiased"])
     assert proof(identity) == (
-        "proved at every size of its space (N 1-2, s 1-2, m 1-2, n 1-2, r 1-3) with k as drawn, but "
-        "for a chance below 2^-100"
+        "proved at every size of its space (N 1-2, s 1-2, m 1-2, n 1-2, r 1-3) with k as drawn, "
+        "but for a chance below 2^-100"
     )
     (inequality,) = find_claims(["fslora.loss_bias_smooth"])
     assert proof(inequality) == ""
