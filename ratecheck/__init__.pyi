@@ -104,6 +104,8 @@ from ._rates.rates import (
 from ._run.runner import run as run
 from ._store.machine import cores as cores, machine as machine, versions as versions
 from ._store.store import Store as Store
+from ._sweep.phase import phase_map as phase_map
+from ._sweep.sweep import Sweep as Sweep, sweep as sweep
 from ._verdicts.constant import Constant as Constant, tightest as tightest
 from ._verdicts.testing import assert_holds as assert_holds
 from ._verdicts.verdict import Verdict as Verdict, judge as judge, replay as replay

@@ -23,7 +23,9 @@ from ratecheck._commands.arguments import (
     LAPTOP_MODEL,
     REPORT,
     Adapter,
+    Against,
     Budget,
+    By,
     Certificates,
     Check,
     Claims,
@@ -36,7 +38,10 @@ from ratecheck._commands.arguments import (
     Ids,
     Json,
     Keep,
+    Levels,
     Limit,
+    Map,
+    Mean,
     Model,
     ModelProfile,
     Names,
@@ -45,6 +50,7 @@ from ratecheck._commands.arguments import (
     Open,
     Out,
     PaperName,
+    Part,
     Places,
     PlanOnly,
     Profile,
@@ -57,10 +63,13 @@ from ratecheck._commands.arguments import (
     Seed,
     Settings,
     Sizes,
+    SweepOut,
+    Swept,
     TensorBoard,
     Threads,
     Variables,
     Verbose,
+    Where,
     Write,
     examples,
 )
@@ -167,6 +176,46 @@ def run(
     with runs.scheduled(scheduler, out, job.threads):
         _run(job, references, as_json, alone=alone)
     _exit(not broken)
+
+
+@app.command(
+    epilog=examples(
+        "sweep affpcl/rate_n --set t=geomspace(1e4,1e12,9) --set seed=range(0,100)",
+        "sweep affpcl/pays --set n=2,4,8,16 --set deltas=linspace(0,1,11) --map delta,n,ratio",
+        "sweep my_figure.py --set levels=0,0.1;0,0.5 --scheduler tcp://HOST:8786",
+    )
+)
+def sweep(
+    reference: Id,
+    settings: Swept = None,
+    profile: Profile = "quick",
+    threads: Threads = None,
+    part: Part = None,
+    out: SweepOut = str(RESULTS),
+    as_json: Json = False,
+    map_: Map = None,
+    by: By = None,
+    level: Levels = None,
+    against: Against = None,
+    where: Where = None,
+    mean: Mean = False,
+    scheduler: Scheduler = None,
+) -> None:
+    """Compute an experiment for every combination of values, up to 10^7, into Parquet files.
+
+    What is finished is kept; a rerun resumes.
+    """
+    from ratecheck._commands import runs, sweeps
+
+    name = " ".join(reference)
+    shared = Path() if "://" in out else Path(out)
+    with runs.scheduled(scheduler, shared, threads):
+        done = sweeps.perform(name, settings or (), out, profile, threads, part)
+    sweeps.show(done, as_json)
+    if map_ is not None:
+        path = sweeps.draw(done, map_, by, level or (), against, where or (), mean)
+        print(f"Map: {path}", file=sys.stderr if as_json else sys.stdout)
+    _exit(not done.missing)
 
 
 @app.command(

@@ -112,6 +112,48 @@ Settings = Annotated[
         "--set", metavar="KEY=VALUE", help='Change a parameter that "show" names; lists: a,b,c.'
     ),
 ]
+Swept = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUES",
+        help="Values of a parameter: 2,5,10 or linspace(0,1,11), geomspace(1,100,5), range(0,20); "
+        "of a list with semicolons: 0,0.1;0,0.5.",
+    ),
+]
+Part = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Configurations of one file, which are computed by one process.",
+        show_default="so many that there are a thousand files",
+    ),
+]
+Map = Annotated[
+    str | None,
+    typer.Option("--map", metavar="X,Y,VALUE", help="Draw the median of a column over two others."),
+]
+By = Annotated[str | None, typer.Option(help="With --map: a column with a panel for each value.")]
+Levels = Annotated[
+    list[float] | None, typer.Option("--level", help="With --map: draw the line of this value.")
+]
+Mean = Annotated[bool, typer.Option("--mean", help="With --map: the mean, not the median.")]
+Against = Annotated[
+    str | None, typer.Option(help="With --map: a column whose lines at the levels are dashed.")
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(metavar="KEY=NUMBER", help="With --map: only rows with this value of a column."),
+]
+SweepOut = Annotated[
+    str,
+    typer.Option(
+        "--out",
+        envvar="RATECHECK_OUT",
+        metavar="PATH",
+        help="Folder of results, or an address that fsspec knows, such as s3://bucket/results.",
+    ),
+]
 Redraw = Annotated[
     bool, typer.Option("--redraw", help="Draw from stored results; compute nothing.")
 ]

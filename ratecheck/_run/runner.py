@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,7 +22,7 @@ from ratecheck._processes.pool import call_in_processes
 from ratecheck._run.metrics import Keeping, following
 from ratecheck._run.plan import Board, Plan
 from ratecheck._store.files import temporary_folder
-from ratecheck._store.revision import revision
+from ratecheck._store.revision import check_revision
 from ratecheck._store.store import Result, Store
 
 if TYPE_CHECKING:
@@ -236,7 +235,7 @@ def _remote(
     config = experiment.config_type(**values)
     result = Result(*place, experiment.id, config)
     if foreign:
-        _check_revision(experiment, result.revision)
+        check_revision(experiment, result.revision)
         # a worker that was given up may have stored it before it ended
         if result.load(block) is not None:
             return 0.0
@@ -244,12 +243,3 @@ def _remote(
     columns, seconds = _timed(experiment, config, block, Context(1, folder, watch))
     result.save_shard(block, columns, seconds)
     return seconds
-
-
-def _check_revision(experiment: Experiment[Any], wanted: str) -> None:
-    found = revision(experiment)
-    if found != wanted:
-        raise InputError(
-            f"worker {platform.node()} must have the sources of {experiment.id}, revision "
-            f"{wanted}; found {found}"
-        )

@@ -15,6 +15,7 @@ import functools
 import hashlib
 import importlib.util
 import inspect
+import platform
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -66,11 +67,29 @@ _NOT_NUMERICAL = {
     "_sweep",
     "cli",
 }
+#: Experiments and revisions of them that this process has.
+_same: set[tuple[str, str]] = set()
 
 
 def revision(experiment: Experiment[Any]) -> str:
     """Sixteen hexadecimal digits that change with any source file behind the numbers."""
     return revision_of(_roots(experiment))
+
+
+def check_revision(experiment: Experiment[Any], wanted: str) -> None:
+    """Refuse to compute what is stored as of this revision with other sources.
+
+    Raises:
+        InputError: this machine has other sources; names it and both revisions.
+    """
+    if (experiment.id, wanted) in _same:  # a process asks for every block
+        return
+    if (own := revision(experiment)) != wanted:
+        raise InputError(
+            f"worker {platform.node()} must have the sources of {experiment.id}, revision "
+            f"{wanted}; found {own}"
+        )
+    _same.add((experiment.id, wanted))
 
 
 def revision_of(roots: Sequence[tuple[Path, str]]) -> str:

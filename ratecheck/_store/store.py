@@ -168,7 +168,7 @@ class Result:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        table = _checked(self.experiment_id, block, columns)
+        table = checked(self.experiment_id, block, columns)
         meta = {
             "format": _FORMAT,
             "experiment": self.experiment_id,
@@ -261,7 +261,7 @@ def _content_digest(table: Mapping[str, Any], meta: Mapping[str, str]) -> str:
     return whole.hexdigest()
 
 
-def _checked(experiment_id: str, block: Block, columns: Columns) -> Table:
+def checked(experiment_id: str, block: Block, columns: Columns) -> Table:
     """The columns and the block's own values; what cannot be stored unchanged is refused."""
     arrays = {name: np.asarray(value) for name, value in {**block, **columns}.items()}
     rows = max((a.size for a in arrays.values() if a.ndim == 1), default=1)

@@ -112,7 +112,7 @@ def test_what_workers_write_on_the_way_lies_in_the_shared_folder(local: Path) ->
 
 
 def test_a_block_that_a_worker_has_stored_is_not_computed_again(
-    decay: rc.Experiment[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    decay: rc.Experiment[Any], tmp_path: Path
 ) -> None:
     config = decay.profiles["quick"]
     block = next(iter(decay.blocks(config)))
@@ -124,8 +124,8 @@ def test_a_block_that_a_worker_has_stored_is_not_computed_again(
     stored = result.shard(block).stat().st_ino
     assert runner._remote(*given, block, *rest, place, True) == 0
     assert result.shard(block).stat().st_ino == stored
-    monkeypatch.setattr(runner, "revision", lambda experiment: "other")
-    with pytest.raises(InputError, match=r"must have the sources of toy/decay, .*; found other"):
+    place = (result.home, result.parameters, "other")
+    with pytest.raises(InputError, match=r"must have the sources of toy/decay, revision other; "):
         runner._remote(*given, block, *rest, place, True)
 
 

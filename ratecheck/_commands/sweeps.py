@@ -1,0 +1,99 @@
+"""What ``ratecheck sweep`` does: a grid of configurations, its summary on a screen, its map."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+from ratecheck._discover import registry
+from ratecheck._report.terminal import console, dump, progress_bar, say, tabulate
+from ratecheck._run.plan import duration
+from ratecheck._store.files import check_writable
+from ratecheck._sweep.axes import axes_of, size
+from ratecheck._sweep.sweep import Sweep, sweep
+
+#: Rows of the summary.
+_COLUMNS = 20
+
+
+def perform(
+    reference: str,
+    settings: Sequence[str],
+    out: str,
+    profile: str,
+    threads: int | None,
+    part: int | None,
+) -> Sweep:
+    """Compute what is missing of a sweep, with a bar on stderr."""
+    axes = axes_of(registry.find_experiment(reference), settings)
+    if "://" not in out:
+        check_writable("output folder", Path(out))
+    with redirect_stdout(sys.stderr), progress_bar(f"{size(axes):,} configurations") as progress:
+        return sweep(
+            reference, axes, out, profile=profile, threads=threads, part=part, progress=progress
+        )
+
+
+def show(done: Sweep, as_json: bool) -> None:
+    """Print what a sweep left: sums, columns, and what went wrong."""
+    if as_json:
+        print(dump(done.to_dict()))
+        return
+    sizes = " x ".join(f"{len(values)} {name}" for name, values in done.axes.items())
+    computed = done.configurations - done.missing - done.refused
+    lines = [
+        f"{done.experiment}: {computed:,} of {done.configurations:,} configurations ({sizes})",
+        f"{done.rows:,} rows, {done.bytes / 1e6:.1f} MB in {len(done.files):,} files, "
+        f"{duration(done.seconds)} of computing",
+    ]
+    if done.refused:
+        lines.append(f"{done.refused:,} refused by the experiment: {'; '.join(done.reasons)}")
+    if done.missing:
+        lines.append(
+            f"{done.missing:,} not computed: {'; '.join(done.problems)}; the same command resumes"
+        )
+    say(console(), lines)
+    summary = done.summary()
+    rows = [[name, *(f"{value:.6g}" for value in values)] for name, values in summary.items()]
+    if rows:
+        console().print(tabulate(["column", "least", "mean", "largest"], rows[:_COLUMNS]))
+    if len(rows) > _COLUMNS:
+        say(console(), [f"and {len(rows) - _COLUMNS} columns more"])
+    say(console(), [f"Parquet: {done.place.address}"])
+
+
+def draw(
+    done: Sweep,
+    columns: str,
+    by: str | None,
+    levels: Sequence[float],
+    against: str | None,
+    where: Sequence[str],
+    mean: bool,
+) -> Path:
+    """Draw the map of a sweep in a folder, as PNG and PDF; returns the first file."""
+    from ratecheck._experiment.plots import save, style
+    from ratecheck._sweep.phase import phase_map
+
+    names = [name.strip() for name in columns.split(",")]
+    if len(names) != 3:
+        raise InputError(f"`--map` must be three columns, as x,y,value; found {columns!r}")
+    if not done.files:
+        raise InputError("`--map` must have rows to draw; found none")
+    folder = Path("." if "://" in done.place.address else done.place.address)
+    options: dict[str, Any] = {"by": by, "levels": levels, "against": against}
+    options["statistic"] = "mean" if mean else "median"
+    options["where"] = rows = {}
+    for text in where:
+        name, _, value = text.partition("=")
+        try:
+            rows[name] = float(value)
+        except ValueError:
+            raise InputError(f"`--where` must look like key=number; found {text!r}") from None
+    with style():
+        figure = phase_map(done, names[0], names[1], names[2], **options)
+        return save(figure, folder / "-".join(["map", *names, *([by] if by else []), *where]))[0]

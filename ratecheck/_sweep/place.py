@@ -1,0 +1,123 @@
+"""Where the Parquet files of a sweep lie: a folder, or an object store that fsspec knows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from linsys import InputError
+from linsys.folder_lock import folder_lock
+from ratecheck._store.files import write_whole, writing
+
+#: The key of a file's metadata that says which part of the sweep it is.
+_KEY = b"ratecheck"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder by its path or address; files in it are whole or absent.
+
+    Object stores show a file when all of it has arrived. On a disk it is written under another name
+    and renamed.
+    """
+
+    address: str
+
+    @classmethod
+    def of(cls, out: Path | str, *below: str) -> Place:
+        """The folder of these names below a path or an address such as "s3://bucket/results"."""
+        text = str(out).removeprefix("file://")
+        return cls("/".join([text.rstrip("/") or text, *below]))
+
+    @property
+    def _remote(self) -> Any:
+        """The file system of an address; None for a path."""
+        if "://" not in self.address:
+            return None
+        try:
+            import fsspec
+        except ImportError:
+            raise InputError(
+                f"fsspec must be installed for {self.address}; found none: "
+                "pip install 'ratecheck[dask]'"
+            ) from None
+        try:
+            return fsspec.core.url_to_fs(self.address)[0]
+        except (ValueError, ImportError) as error:
+            raise InputError(
+                f"output folder must be a path or an address that fsspec reads; found "
+                f"{self.address}: {error}"
+            ) from None
+
+    def path(self, name: str) -> str:
+        """A file's path, as its file system has it."""
+        whole = f"{self.address}/{name}"
+        return whole if self._remote is None else str(self._remote._strip_protocol(whole))
+
+    def names(self) -> list[str]:
+        """The names of all Parquet files."""
+        system = self._remote
+        if system is None:
+            return sorted(path.name for path in Path(self.address).glob("*.parquet"))
+        try:
+            listed = system.ls(self.address, detail=False)
+        except FileNotFoundError:
+            return []
+        return sorted(n for p in listed if (n := str(p).rpartition("/")[2]).endswith(".parquet"))
+
+    def write(self, name: str, table: Any, said: dict[str, Any]) -> None:
+        """Write an Arrow table and what is said of it."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        sink = pa.BufferOutputStream()
+        meta = {_KEY: json.dumps(said, sort_keys=True).encode()}
+        pq.write_table(table.replace_schema_metadata(meta), sink, compression="zstd")
+        content = sink.getvalue().to_pybytes()
+        with writing("output folder", Path(self.address)):
+            if self._remote is not None:
+                self._remote.pipe_file(f"{self.address}/{name}", content)
+                return
+            Path(self.address).mkdir(parents=True, exist_ok=True)
+            write_whole(Path(self.address) / name, content)
+
+    def said(self, name: str) -> dict[str, Any] | None:
+        """What is said of a file, and its size in bytes; None without a whole one."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            system, path = self._remote, self.path(name)
+            with (
+                Path(path).open("rb") if system is None else system.open(path) as stream,
+                pq.ParquetFile(stream, pre_buffer=False) as file,
+            ):
+                said: dict[str, Any] = json.loads(file.schema_arrow.metadata[_KEY])
+                if said["rows"] != file.metadata.num_rows:
+                    return None
+                return {**said, "bytes": stream.seek(0, 2)}
+        except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
+            return None
+
+    def dataset(self, names: list[str]) -> Any:
+        """These files as one data set of pyarrow, of which nothing is read yet."""
+        from pyarrow import dataset
+
+        return dataset.dataset(
+            [self.path(name) for name in names], format="parquet", filesystem=self._remote
+        )
+
+    @contextlib.contextmanager
+    def alone(self, on_wait: Callable[[], None]) -> Iterator[None]:
+        """Keep a folder to this process; an object store has no such lock, and needs none."""
+        if self._remote is not None:
+            yield
+            return
+        with writing("output folder", Path(self.address)):
+            Path(self.address).mkdir(parents=True, exist_ok=True)
+        with folder_lock(Path(self.address), on_wait):
+            yield

@@ -1,0 +1,438 @@
+"""Many configurations of one experiment: computed in parts, each a Parquet file, and resumed.
+
+A part is a number of configurations one after the other. Whoever computes it writes its file, so
+that neither this process nor a scheduler holds tables; a part that is stored is not computed again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from linsys import InputError
+from linsys.validate import check_integer
+from ratecheck._discover import registry
+from ratecheck._experiment.model import Config, Context, Experiment, plain
+from ratecheck._experiment.table import Column, Table
+from ratecheck._names import check_name
+from ratecheck._processes import elsewhere
+from ratecheck._processes.interrupts import Interrupted, Progress
+from ratecheck._processes.pool import call_in_processes
+from ratecheck._store.files import digest
+from ratecheck._store.machine import cores, versions
+from ratecheck._store.revision import check_revision, revision
+from ratecheck._store.store import checked as checked_columns
+from ratecheck._sweep.axes import Axes, base, checked, configuration, size
+from ratecheck._sweep.place import Place
+
+_FORMAT = 1
+#: A sweep has about so many parts, of at most so many configurations each.
+_PARTS, _LARGEST = 1000, 1000
+#: Different reasons for which configurations were refused that are kept of a part.
+_REASONS = 3
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep left in its files, of which nothing is read before it is asked for.
+
+    Attributes:
+        experiment: its id.
+        axes: values of every parameter that was changed, by name.
+        place: where the files lie.
+        files: those that have rows.
+        rows, bytes: of all files.
+        seconds: of computing, all processes together.
+        refused: how many configurations the experiment refused.
+        reasons: some of the reasons it gave.
+        missing: how many configurations are not computed.
+        problems: reasons for which parts were not computed.
+    """
+
+    experiment: str
+    axes: Axes
+    place: Place
+    files: tuple[str, ...]
+    rows: int
+    bytes: int
+    seconds: float
+    refused: int
+    reasons: tuple[str, ...]
+    missing: int
+    problems: tuple[str, ...]
+
+    @property
+    def configurations(self) -> int:
+        """How many there are."""
+        return size(self.axes)
+
+    def dataset(self) -> Any:
+        """All rows as a ``pyarrow.dataset.Dataset``, which reads what a query needs.
+
+        Raises:
+            InputError: there are no rows.
+        """
+        if not self.files:
+            raise InputError(f"a sweep must have rows to be read; found none in {self.place}")
+        return self.place.dataset(list(self.files))
+
+    def tables(
+        self, columns: Sequence[str] | None = None, where: Mapping[str, float] | None = None
+    ) -> Iterator[Table]:
+        """The rows whose columns have these values, some thousand at a time.
+
+        Raises:
+            InputError: a column that there is not.
+        """
+        from pyarrow import compute
+
+        data, chosen = self.dataset(), None
+        for name in (*(columns or ()), *(where or {})):
+            check_name("column", name, data.schema.names)
+        for name, value in (where or {}).items():
+            equal = compute.field(name) == value
+            chosen = equal if chosen is None else chosen & equal
+        for batch in data.to_batches(columns=columns, filter=chosen):
+            if batch.num_rows:
+                yield Table({n: _numpy(batch.column(n)) for n in batch.schema.names})
+
+    def cells(
+        self,
+        value: str,
+        *axes: str,
+        where: Mapping[str, float] | None = None,
+        statistic: Literal["median", "mean"] = "median",
+    ) -> tuple[list[Column], Column]:
+        """The median, or the mean, of a column in every cell of other columns' values.
+
+        Args:
+            value: the column.
+            axes: the others.
+            where: values of further columns that the rows must have.
+            statistic: which of the two.
+
+        Returns:
+            The sorted values of each axis, and an array over them, NaN where there is no row.
+
+        Raises:
+            InputError: a column that there is not, or no rows.
+        """
+        whole: dict[str, list[Column]] = {name: [] for name in (*axes, value)}
+        for table in self.tables(list(whole), where):
+            for name, parts in whole.items():
+                parts.append(table[name])
+        if not whole[value]:
+            raise InputError(f"rows with {where} must exist; found none among {self.rows}")
+        columns = {name: np.concatenate(parts) for name, parts in whole.items()}
+        levels, flat = [], np.zeros(len(columns[value]), dtype=np.int64)
+        for name in axes:
+            values, at = np.unique(columns[name], return_inverse=True)
+            levels.append(values)
+            flat = flat * len(values) + at
+        order = np.lexsort((columns[value], flat))
+        places, first, count = np.unique(flat[order], return_index=True, return_counts=True)
+        ordered = columns[value][order]
+        answer = np.full([len(one) for one in levels], math.nan)
+        if statistic == "mean":
+            answer.flat[places] = np.add.reduceat(ordered, first) / count
+        else:
+            middle = ordered[first + (count - 1) // 2] + ordered[first + count // 2]
+            answer.flat[places] = middle / 2
+        return levels, answer
+
+    def summary(self) -> dict[str, tuple[float, float, float]]:
+        """The least, the mean and the largest value of every column of numbers."""
+        seen: dict[str, list[float]] = {}
+        rows = 0
+        for table in self.tables() if self.files else ():
+            rows += table.rows
+            for name, column in table.items():
+                if column.dtype.kind in "iufb":
+                    low, total, high = seen.setdefault(name, [math.inf, 0.0, -math.inf])
+                    seen[name] = [
+                        min(low, float(column.min())),
+                        total + float(column.sum(dtype=np.float64)),
+                        max(high, float(column.max())),
+                    ]
+        return {name: (low, total / rows, high) for name, (low, total, high) in seen.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON values."""
+        summary = {
+            name: dict(zip(("least", "mean", "largest"), map(plain, values), strict=True))
+            for name, values in self.summary().items()
+        }
+        return {
+            "experiment": self.experiment,
+            "axes": {name: plain(list(values)) for name, values in self.axes.items()},
+            "configurations": self.configurations,
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "files": len(self.files),
+            "seconds": round(self.seconds, 3),
+            "refused": self.refused,
+            "reasons": list(self.reasons),
+            "missing": self.missing,
+            "problems": list(self.problems),
+            "columns": summary,
+            "folder": self.place.address,
+        }
+
+
+def sweep(
+    experiment: Experiment[Any] | str,
+    axes: Mapping[str, Iterable[Any]],
+    out: Path | str = "results",
+    *,
+    profile: str = "quick",
+    threads: int | None = None,
+    part: int | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Compute an experiment for every combination of values, or what of it is not stored yet.
+
+    The rows are those of the experiment's table, with the values of the parameters that differ in
+    columns before them (``set_n`` for n where the table has a column of that name). A configuration
+    that the experiment refuses is counted and has none. Memory does not grow with the number of
+    configurations; inside :func:`on_cluster` every part is a task.
+
+    Args:
+        experiment: an id, or one that its id finds.
+        axes: values by parameter, one or many; the last parameter varies fastest.
+        out: a folder, or an address that fsspec knows ("s3://bucket/results").
+        profile: of the parameters that are not swept.
+        threads: parts at a time, of one core each; all cores if left out.
+        part: configurations of a part; by default so many that there are about a thousand parts.
+        progress: called with the number of configurations that are done and of all.
+
+    Raises:
+        InputError: an unknown parameter, no or equal values, a folder that cannot be written.
+        Interrupted: after Ctrl-C; what is finished is stored.
+
+    >>> import tempfile
+    >>> import ratecheck as rc
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sizes = {"t": [1e6, 1e8], "agents": [(1, 10, 100)], "instances": 1, "levels": [(0.3,)]}
+    ...     done = rc.sweep("affpcl/rate_n", sizes, folder, threads=1)
+    ...     done.configurations, done.rows, done.dataset().count_rows()
+    (2, 48, 48)
+    """
+    reference = experiment if isinstance(experiment, str) else experiment.id
+    known = registry.find_experiment(reference) if isinstance(experiment, str) else experiment
+    start, grid = base(known, profile), checked(known, axes)
+    total = size(grid)
+    workers = check_integer("threads", cores() if threads is None else threads, low=1)
+    count = min(_LARGEST, -(-total // _PARTS)) if part is None else part
+    check_integer("part", count, low=1)
+    key = json.dumps([_FORMAT, known.id, start.to_dict(), plain(dict(grid)), list(grid), count])
+    now = revision(known)
+    place = Place.of(out, known.id, f"sweep-{digest(key)}-{now}")
+    there = elsewhere.current() is not None
+    report = progress or (lambda done, total: None)
+    begins = range(0, total, count)
+    try:
+        with place.alone(lambda: _say_that_it_waits(known.id)):
+            stored = _stored(place, begins)
+            report(_configurations(stored), total)
+            todo = [first for first in begins if first not in stored]
+            problems = Counter[str]()
+            tasks = _Tasks(grid, todo, count, (reference, profile, place, now, there))
+            for position, answer in _answers(tasks, workers):
+                if isinstance(answer, str):
+                    problems[answer] += 1
+                else:
+                    stored[todo[position]] = answer
+                report(_configurations(stored), total)
+    except KeyboardInterrupt:
+        done = _configurations(_stored(place, begins))
+        raise Interrupted(done, total, "configurations") from None
+    return _result(known.id, grid, place, stored, total, problems)
+
+
+class _Tasks(Sequence[tuple[Any, ...]]):
+    """Arguments of :func:`_compute` for each part, made when they are asked for."""
+
+    def __init__(
+        self, axes: Axes, begins: Sequence[int], count: int, common: tuple[Any, ...]
+    ) -> None:
+        self._axes, self._begins, self._count, self._common = axes, begins, count, common
+        self._shown = {name: _shown(values) for name, values in axes.items()}
+        self._total = size(axes)
+
+    def __len__(self) -> int:
+        return len(self._begins)
+
+    def __getitem__(self, at: Any) -> Any:
+        first = self._begins[at]
+        part = range(first, min(first + self._count, self._total))
+        given = [configuration(self._axes, index) for index in part]
+        shown = [configuration(self._shown, index) for index in part]
+        return (first, given, shown, *self._common)
+
+
+def _configurations(stored: Mapping[int, Mapping[str, Any]]) -> int:
+    return sum(one["count"] for one in stored.values())
+
+
+def _name(first: int) -> str:
+    return f"part-{first:08d}.parquet"
+
+
+def _stored(place: Place, begins: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """What is said of every part that is there, by its first configuration."""
+    names = set(place.names())
+    known = {first: place.said(_name(first)) for first in begins if _name(first) in names}
+    return {first: said for first, said in known.items() if said is not None}
+
+
+def _result(
+    name: str,
+    axes: Axes,
+    place: Place,
+    stored: Mapping[int, Mapping[str, Any]],
+    total: int,
+    problems: Counter[str],
+) -> Sweep:
+    said = [stored[first] for first in sorted(stored)]
+    reasons = dict.fromkeys(reason for one in said for reason in one["reasons"])
+    return Sweep(
+        experiment=name,
+        axes=axes,
+        place=place,
+        files=tuple(_name(first) for first in sorted(stored) if stored[first]["rows"]),
+        rows=sum(one["rows"] for one in said),
+        bytes=sum(one["bytes"] for one in said),
+        seconds=sum(one["seconds"] for one in said),
+        refused=sum(one["refused"] for one in said),
+        reasons=tuple(reasons)[:_REASONS],
+        missing=total - _configurations(stored),
+        problems=tuple(f"{reason} ({times} parts)" for reason, times in problems.most_common()),
+    )
+
+
+def _answers(
+    tasks: Sequence[tuple[Any, ...]], workers: int
+) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """The position of each part and what is said of it, or why it was not computed."""
+    if workers == 1 and elsewhere.current() is None:
+        for position, task in enumerate(tasks):
+            yield position, _or_reason(_compute, *task)
+        return
+    for position, future in call_in_processes(_compute, tasks, workers):
+        yield position, _or_reason(future.result)
+
+
+def _or_reason(call: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any] | str:
+    try:
+        return call(*arguments)
+    except InputError:
+        raise  # of the folder, or of the worker: no part would be better off
+    except Exception as error:  # a mistake in the experiment costs its part, not the others
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def _compute(
+    first: int,
+    given: Sequence[Mapping[str, Any]],
+    shown: Sequence[Mapping[str, Any]],
+    reference: str,
+    profile: str,
+    place: Place,
+    wanted: str,
+    foreign: bool,
+) -> dict[str, Any]:
+    """In a worker: compute a part and write its file; returns what is said of it.
+
+    Args:
+        first: the number of its first configuration.
+        given, shown: the values of each, and the same as columns hold them.
+        reference, profile: of the experiment.
+        place: of the files.
+        wanted: the revision.
+        foreign: whether this machine may have other sources.
+    """
+    experiment = registry.find_experiment(reference)
+    if foreign:
+        check_revision(experiment, wanted)
+        if (stored := place.said(_name(first))) is not None:  # by one that was given up
+            return stored
+    start, began = base(experiment, profile), time.perf_counter()
+    columns: dict[str, list[Column]] = {}
+    reasons, refused, rows = dict[str, None](), 0, 0
+    for values, own in zip(given, shown, strict=True):
+        try:
+            tables = _tables(experiment, dataclasses.replace(start, **values))
+        except InputError as error:
+            refused += 1
+            if len(reasons) < _REASONS:
+                reasons[str(error)] = None
+            continue
+        for table in tables:
+            named = {
+                f"set_{name}" if name in table else name: np.full(table.rows, value)
+                for name, value in own.items()
+            }
+            for name, column in {**named, **table}.items():
+                columns.setdefault(name, []).append(column)
+            rows += table.rows
+    import pyarrow as pa
+
+    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+    if any(len(column) != rows for column in joined.values()):
+        raise InputError(
+            f"all configurations of {experiment.id} must have the same columns; found "
+            f"{', '.join(sorted(joined))} in some of them alone"
+        )
+    said = {
+        "experiment": experiment.id,
+        "revision": wanted,
+        "versions": versions(),
+        "first": first,
+        "count": len(given),
+        "rows": rows,
+        "refused": refused,
+        "reasons": list(reasons),
+        "seconds": round(time.perf_counter() - began, 6),
+    }
+    place.write(_name(first), pa.table(joined), said)
+    return place.said(_name(first)) or {**said, "bytes": 0}
+
+
+def _tables(experiment: Experiment[Any], config: Config) -> list[Table]:
+    """The tables of all blocks of a configuration."""
+    return [
+        checked_columns(experiment.id, block, experiment.compute(config, block, Context(1)))
+        for block in experiment.blocks(config)
+    ]
+
+
+def _shown(values: Sequence[Any]) -> list[Any]:
+    """Values as a column holds them, of one type whatever the part; lists and None as text."""
+    plain_values = [plain(value) for value in values]
+    if all(isinstance(one, bool | int | float) for one in plain_values):
+        return list(np.asarray(plain_values).tolist())
+    texts = [",".join(map(str, one)) if isinstance(one, list) else str(one) for one in plain_values]
+    try:  # lists of one number each
+        return [float(one) for one in texts]
+    except ValueError:
+        return texts
+
+
+def _numpy(column: Any) -> Column:
+    values: Column = column.to_numpy(zero_copy_only=False)
+    return values.astype(str) if values.dtype == object else values
+
+
+def _say_that_it_waits(name: str) -> None:
+    line = f"ratecheck: another process sweeps {name}; waiting for it"
+    print(line, file=sys.stderr, flush=True)
