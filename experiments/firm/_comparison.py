@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import ratecheck as rc
 from linsys import InputError
-
-if TYPE_CHECKING:
-    pass
 
 Values = NDArray[np.float64]
 

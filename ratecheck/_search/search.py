@@ -485,6 +485,7 @@ class Search:
         space = self.claim.space
         self._try_families()
         every = space.every_instance()
+        chosen: Iterator[Batch]
         if every is not None:
             chosen = (Batch(space, stack, space.sizes_of(stack)) for stack in every)
         else:

@@ -151,8 +151,6 @@ def corG2_first_sharper(stack: PersonalStack) -> rc.Sides:
     (3/2) alpha lambda^i) ||dx^i||^2 + 64 alpha^2 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2) + (4 alpha /
     lambda^i) E||calE||^2 + 16 alpha^2 sigma^2 (1/n + 9 deltatilde^i). Both sides less the
     contraction, over alpha.
-
-    For alpha <= lambda^i / (20 G_A^2); both sides as in _progress.
     """
     alpha = stack.step(20)
     noise = 16 * stack.variance_proxy * (stack.rate + 9 * stack.effective("safe"))
@@ -182,7 +180,7 @@ def corG2_known_ratio(stack: PersonalStack) -> rc.Sides:
     ||dtheta^c||^2) + 8 alpha^2 sigma^2 (1/n + 9 deltatilde^i). Both sides less the contraction,
     over alpha.
 
-    For alpha <= lambda^i / (4 G_A^2); both sides as in _progress. The stack has no ``deta``.
+    As the ratio is known, there is no error ``deta`` of its estimate.
     """
     alpha = stack.step(4)
     noise = 8 * stack.variance_proxy * (stack.rate + 9 * stack.effective("safe"))

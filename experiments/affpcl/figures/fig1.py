@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -57,9 +57,6 @@ from linsys.algorithms import (
     Independent,
     PFedMe,
 )
-
-if TYPE_CHECKING:
-    pass
 
 CENTRAL = "AffPCL (central agent)"
 #: The levels that Appendix B prints.

@@ -23,7 +23,7 @@ instances of errors over the last ten rounds on the same samples, with Student's
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -40,9 +40,6 @@ from experiments.affpcl.figures._synthetic import (
 )
 from linsys.algorithms import AffPCL, Independent
 from linsys.heterogeneity import delta_env_agent, tv_matrix
-
-if TYPE_CHECKING:
-    pass
 
 METHODS: dict[str, Any] = {"AffPCL": AffPCL(), "Independent": Independent()}
 #: Panels and the column that each shows.

@@ -1,4 +1,7 @@
-"""Instances of FIRM's steps on processes: clients at one policy, and one step after they were."""
+"""Instances of FIRM's steps on processes: at an aggregation, and one local step after it.
+
+At an aggregation all clients have one policy (:class:`OnePolicy`).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _MEANING = {
 def _space(
     fields: Mapping[str, rc.Field], instance: Callable[..., Any], **sizes: tuple[int, int]
 ) -> rc.Space:
-    """Processes whose view is made an ``instance``, which computes what it is asked for."""
+    """The space of processes with these fields, whose measures get an ``instance`` of the view."""
     space = processes(fields, sizes)
     meaning = {name: line for name, line in _MEANING.items() if name in space.fields}
     view = space.view

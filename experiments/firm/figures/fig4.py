@@ -32,7 +32,6 @@ pairs.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -51,9 +50,6 @@ from experiments.firm._comparison import (
 from linsys import InputError
 from mgda.momdp import MOMDP
 from mgda.trajectories import Clients
-
-if TYPE_CHECKING:
-    pass
 
 SAME = "same models"
 #: Panels against rounds.

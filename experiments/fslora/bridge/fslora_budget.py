@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -56,9 +56,6 @@ from experiments.fslora.bridge._device_runs import compare
 from linsys import InputError
 from linsys.sketching import FSLoRA
 from linsys.sketching.federated import Federated
-
-if TYPE_CHECKING:
-    pass
 
 WHOLE, COMPRESSED = "whole updates, final", "compressed updates"
 #: r, k / r and whether updates are compressed.

@@ -29,7 +29,6 @@ within instances.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -44,9 +43,6 @@ from experiments.fslora.figures._training import (
 )
 from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA
 from linsys.sketching.federated import Federated
-
-if TYPE_CHECKING:
-    pass
 
 OURS = "FSLoRA"
 METHODS: dict[str, type[Federated]] = {

@@ -23,7 +23,6 @@ the rank, and for the largest rank against the upload; checks are paired within 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import ratecheck as rc
 from experiments.fslora.figures import _budget
@@ -41,9 +40,6 @@ from experiments.fslora.figures._budget import (
 )
 from experiments.fslora.figures._tasks import PAPER
 from linsys import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

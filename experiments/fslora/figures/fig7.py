@@ -28,7 +28,6 @@ tasks.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import ratecheck as rc
 from experiments.fslora.figures._tasks import PAPER, RankConfig, Values
@@ -42,9 +41,6 @@ from experiments.fslora.figures._training import (
     tune,
 )
 from linsys import InputError
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

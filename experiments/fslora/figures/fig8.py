@@ -22,7 +22,6 @@ instances: a panel for the average and one for every task.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import ratecheck as rc
 from experiments.fslora.figures._budget import (
@@ -38,9 +37,6 @@ from experiments.fslora.figures._budget import (
 )
 from experiments.fslora.figures._tasks import PAPER
 from experiments.fslora.figures._training import AVERAGE
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)

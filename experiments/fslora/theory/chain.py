@@ -1,9 +1,10 @@
 """FSLoRA, Appendix D.3: from (11) to the step that telescopes to Theorem 4.4.
 
 The proof replaces E grad f~_i(X_i^h; S) by E grad f_i^S(X_i^h) and adds the sketches' variances
-over the H steps. Both need a sketch that is independent of X_i^h: a fresh one in every step,
-``_fresh``. Algorithm 1 keeps one for the round; ``_corrected`` is what is true of it. Constants are
-the least ones at the points that the round visits. The whole argument, with G = grad f^S(X):
+over the H steps. Both need a sketch that is independent of X_i^h: the claims
+``fslora.*_fresh`` draw a fresh one in every step. Algorithm 1 keeps one sketch for the whole round:
+the claims ``fslora.*_corrected`` state what is true of it. Constants are the least ones at the
+points that the round visits. The whole argument, with G = grad f^S(X):
 
 *Fresh sketches.* (11) to (14) hold as printed. In (15) the smoothness of f_i^S is L r/k_i, so that
 the drift has r^2/k_i^2 once more than printed. gamma <= 1 / (3 H L max r/k_i) makes it at most half

@@ -132,7 +132,10 @@ SLOW_ROUNDS = _space(
 
 
 def _of_all(found: Callable[[SimpleNamespace], Round]) -> dict[str, Callable[..., Any]]:
-    """What the constants stand for, in all domains of a round of the instance."""
+    """The assumptions, each required in every domain of the instance's round.
+
+    ``found`` gives the round of an instance.
+    """
 
     def every(holds: Callable[..., Any]) -> Callable[..., Any]:
         return lambda s: found(s).by_domain(holds(found(s))).all(axis=1)

@@ -26,7 +26,6 @@ instances and about means over the four domains.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,9 +42,6 @@ from experiments.oodpl._domains import (
 )
 from experiments.oodpl._style import METHODS
 from linsys.bilevel import expected_reward
-
-if TYPE_CHECKING:
-    pass
 
 DOMAINS = 4
 SPREAD = "standard deviation, all domains"

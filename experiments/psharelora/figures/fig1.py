@@ -30,7 +30,6 @@ The picture shows means over labelers and instances with 90 % bands.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -45,9 +44,6 @@ from experiments.psharelora._labelers import (
     rate_note,
 )
 from linsys.preference.sharelora import METHODS
-
-if TYPE_CHECKING:
-    pass
 
 #: Within this factor of own* there is no check of LoRA-global.
 MARGIN = 2.0

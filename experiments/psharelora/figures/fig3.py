@@ -23,7 +23,7 @@ The picture shows means over instances with 90 % bands.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -39,9 +39,6 @@ from experiments.psharelora._labelers import (
     rate_note,
 )
 from experiments.psharelora.figures import fig2
-
-if TYPE_CHECKING:
-    pass
 
 STRUCTURES: tuple[Structure, ...] = get_args(Structure)
 PANELS = {
