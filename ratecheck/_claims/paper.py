@@ -67,6 +67,10 @@ class Declare(Protocol):
         """The decorator."""
 
 
+#: What a decorator gives a claim itself.
+_GIVEN = {"id", "kind", "latex", "measure", "regimes", "source", "space", "text"}
+
+
 @dataclass(frozen=True)
 class Paper:
     """A paper whose statements are claims.
@@ -267,7 +271,8 @@ class Paper:
         known = {field.name for field in dataclasses.fields(kind) if field.init}
         if unknown := sorted(set(options) - known):
             raise InputError(
-                f"options of {self.id}.{name} must be those of a claim; found {unknown}"
+                f"options of {self.id}.{name} must be among {', '.join(sorted(known - _GIVEN))}; "
+                f"found {unknown}"
             )
         resolved = dict(options)
         for key in RELATIONS:

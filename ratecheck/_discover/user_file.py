@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
@@ -65,5 +68,19 @@ def _fault(what: str, path: Path, modules: UserModules, error: BaseException) ->
         reason = error.msg
     elif isinstance(error, SystemExit):
         reason = f"exit with {error.code}"
+    elif isinstance(error, TypeError):
+        reason += _nearest_parameter(reason)
     said = " ".join(f"{type(error).__name__}: {reason}".split())
     return f"{what} must import without error; found {said} at {place}"
+
+
+def _nearest_parameter(reason: str) -> str:
+    """What was meant by a keyword that one of our classes or functions does not have."""
+    import ratecheck
+
+    match = re.match(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'", reason)
+    ours = getattr(ratecheck, match[1], None) if match else None
+    if match is None or not callable(ours):
+        return ""
+    near = get_close_matches(match[2], inspect.signature(ours).parameters, n=1)
+    return f" (did you mean `{near[0]}`?)" if near else ""

@@ -298,6 +298,10 @@ def _draw_axes(ax: Axes, panel: Panel, series: Sequence[Series]) -> None:
         ax.xaxis.set_minor_formatter(NullFormatter())
     if "y" in panel.log:  # with labels of minor ticks where it spans less than a decade
         ax.set_yscale("log")
+    for line in ax.get_lines():  # a logarithmic axis would draw zero at its end
+        x, y = (np.asarray(part, dtype=float) for part in line.get_data())
+        shown = ((x > 0) | ("x" not in panel.log)) & ((y > 0) | ("y" not in panel.log))
+        line.set_data(x, np.where(shown, y, np.nan))
     if panel.ticks is not None:
         points = np.unique(np.concatenate([np.asarray(s.x) for s in series]))
         ticks = points if isinstance(panel.ticks, str) else np.asarray(panel.ticks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,3 +48,21 @@ def test_the_limit_of_a_claim_covers_the_import(
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("ratecheck: claims file must import without error; found TimeLimit:")
     assert said.err.endswith(f"at {path}:1\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rc.Space(field={})", "argument 'field' (did you mean `fields`?) at"),
+        ("rc.Panel(logs='x')", "argument 'logs' (did you mean `log`?) at"),
+        ("rc.Panel(nothing_like=1)", "argument 'nothing_like' at"),
+        ("(lambda a: a)(b=1)", "argument 'b' at"),
+    ],
+)
+def test_a_misspelt_parameter_is_answered_with_the_nearest(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(f"import ratecheck as rc\n{text}\n")
+    with pytest.raises(InputError, match=re.escape(said)):
+        user_file.load(path, "claims file")

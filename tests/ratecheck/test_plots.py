@@ -223,3 +223,11 @@ def test_descriptions_that_fit_nothing_are_refused() -> None:
         rc.draw_panels([below_zero], rc.Panel(log="xy", slope=1.0))
     with pytest.raises(InputError, match="`log` must be one of"):
         rc.Panel(log="yx")  # type: ignore[arg-type]
+
+
+def test_what_is_zero_is_left_out_of_a_logarithmic_axis() -> None:
+    series = [rc.Series("error", "loss", x=[1, 2, 3], y=[1.0, 0.0, 0.1])]
+    for log, left in (("y", [1.0, 0.1]), ("", [1.0, 0.0, 0.1])):
+        figure = rc.draw_panels(series, rc.Panel(log=log))  # type: ignore[arg-type]
+        drawn = np.asarray(figure.axes[0].get_lines()[0].get_ydata(), dtype=float)
+        assert drawn[np.isfinite(drawn)].tolist() == left

@@ -120,7 +120,9 @@ def test_a_rate_is_a_function_without_parameters() -> None:
 
 
 def test_options_are_those_of_a_claim() -> None:
-    with pytest.raises(InputError, match=r"options of mine\.x must be .* claim; found \['foo'\]"):
+    with pytest.raises(
+        InputError, match=r"options of mine\.x must be among corrected, .*; found \['foo'\]"
+    ):
         PAPER.upper("x", ref="Lemma 2", on=MASSES, foo=1)(mass.function)  # type: ignore[call-arg]
 
 
