@@ -1,0 +1,6 @@
+"""What a paper's claims and algorithms need of linsys, under one name: ``rc.linalg.norm``."""
+
+from linsys import InputError as InputError, linalg as linalg
+from linsys.rounds import rounds as rounds
+
+__all__ = ["InputError", "linalg", "rounds"]
