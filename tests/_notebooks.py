@@ -7,13 +7,17 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import matplotlib.pyplot as plt
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).parents[1]
+
+#: A notebook after a run, and what its probe printed.
+Executed = tuple[Any, dict[str, Any]]
 
 #: Two or more path components from the root, or a drive letter.
 ABSOLUTE = re.compile(r"(?<![\w.)$}])(?:/[A-Za-z_][\w.-]*){2,}|\b[A-Z]:\\\\")
@@ -32,7 +36,7 @@ def tagged(notebook: Any, tag: str) -> int:
     return index
 
 
-def execute(path: Path, probe: str, folder: Path) -> tuple[Any, dict[str, Any]]:
+def execute(path: Path, probe: str, folder: Path) -> Executed:
     """The notebook after a run by this interpreter in an empty folder, and what ``probe`` prints.
 
     ``probe`` is code for a last cell; it prints one JSON object.
@@ -90,39 +94,69 @@ def source_up_to(notebook: Any, tag: str, *edits: tuple[str, str]) -> str:
     return source
 
 
-def assert_no_warning(executed: Any) -> None:
-    outputs = [out for cell in executed.cells for out in cell.get("outputs", [])]
-    assert {out.output_type for out in outputs} <= {"stream", "display_data"}
-    assert [out.text for out in outputs if out.get("name") == "stderr"] == []
+def names_after(source: str) -> dict[str, Any]:
+    """The variables after a run of this code in this process, which shows no figure."""
+    names: dict[str, Any] = {}
+    with pytest.MonkeyPatch.context() as patch, plt.rc_context({"backend": "agg"}):
+        patch.setattr(plt, "show", lambda: None)
+        exec(compile(source, "notebook", "exec"), names)
+    plt.close("all")
+    return names
 
 
-def assert_same_answer(stored: Any, executed: Any) -> None:
-    for kept, fresh in zip(stored.cells, executed.cells[:-1], strict=True):
-        assert len(kept.get("outputs", [])) == len(fresh.get("outputs", []))
-    index = tagged(stored, "answer")
-    assert text_of(stored.cells[index]) == text_of(executed.cells[index])
+class NotebookSuite:
+    """The tests that every notebook has to pass. A derived class names one and adds its own tests.
 
+    Attributes:
+        path: of the notebook.
+        probe: code for :func:`execute`, which prints what the class's own tests look at.
+        figures: how many the notebook shows.
+    """
 
-def assert_small_neutral_complete(path: Path, figures: int) -> None:
-    """Every code cell was run in order and printed something; no machine can be told from it."""
-    stored = read(path)
-    assert path.stat().st_size < 400_000
-    assert stored.metadata["kernelspec"]["name"] == "python3"
-    assert set(stored.metadata) == {"kernelspec", "language_info"}
-    code = [cell for cell in stored.cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
-    outputs = [out for cell in code for out in cell.outputs]
-    assert len([out for out in outputs if "image/png" in out.get("data", {})]) == figures
-    assert all(cell.outputs for cell in code[1:])
-    assert all(out.get("name") != "stderr" for out in outputs)
-    assert all(sum(out.output_type == "stream" for out in cell.outputs) <= 1 for cell in code)
-    assert ABSOLUTE.search("in /home/someone/agents.npz")
-    for cell in stored.cells:
-        shown = [
-            str(value)
-            for out in cell.get("outputs", [])
-            for kind, value in {**out.get("data", {}), "text": out.get("text", "")}.items()
-            if not kind.startswith("image/")
-        ]
-        for text in (cell.source, str(cell.metadata), *shown):
-            assert not ABSOLUTE.search(text)
+    path: ClassVar[Path]
+    probe: ClassVar[str]
+    figures: ClassVar[int] = 1
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def executed(cls, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+        return execute(cls.path, cls.probe, tmp_path_factory.mktemp("notebook"))
+
+    @pytest.mark.slow
+    def test_runs_without_a_word_of_warning(self, executed: Executed) -> None:
+        notebook, _ = executed
+        outputs = [out for cell in notebook.cells for out in cell.get("outputs", [])]
+        assert {out.output_type for out in outputs} <= {"stream", "display_data"}
+        assert [out.text for out in outputs if out.get("name") == "stderr"] == []
+
+    @pytest.mark.slow
+    def test_the_stored_answer_is_that_of_a_fresh_run(self, executed: Executed) -> None:
+        stored, (notebook, _) = read(self.path), executed
+        for kept, fresh in zip(stored.cells, notebook.cells[:-1], strict=True):
+            assert len(kept.get("outputs", [])) == len(fresh.get("outputs", []))
+        index = tagged(stored, "answer")
+        assert text_of(stored.cells[index]) == text_of(notebook.cells[index])
+
+    def test_it_is_small_neutral_and_complete(self) -> None:
+        """Every code cell was run in order and printed something; it names no machine."""
+        stored = read(self.path)
+        assert self.path.stat().st_size < 400_000
+        assert stored.metadata["kernelspec"]["name"] == "python3"
+        assert set(stored.metadata) == {"kernelspec", "language_info"}
+        code = [cell for cell in stored.cells if cell.cell_type == "code"]
+        assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+        outputs = [out for cell in code for out in cell.outputs]
+        assert len([out for out in outputs if "image/png" in out.get("data", {})]) == self.figures
+        assert all(cell.outputs for cell in code[1:])
+        assert all(out.get("name") != "stderr" for out in outputs)
+        assert all(sum(out.output_type == "stream" for out in cell.outputs) <= 1 for cell in code)
+        assert ABSOLUTE.search("in /home/someone/agents.npz")
+        for cell in stored.cells:
+            shown = [
+                str(value)
+                for out in cell.get("outputs", [])
+                for kind, value in {**out.get("data", {}), "text": out.get("text", "")}.items()
+                if not kind.startswith("image/")
+            ]
+            for text in (cell.source, str(cell.metadata), *shown):
+                assert not ABSOLUTE.search(text)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from tests._notebooks import (
     ROOT,
-    assert_no_warning,
-    assert_same_answer,
-    assert_small_neutral_complete,
-    execute,
+    Executed,
+    NotebookSuite,
+    names_after,
     read,
     source_up_to,
     tagged,
@@ -41,108 +38,76 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def stored() -> Any:
-    return read(PATH)
+class TestAffPCL(NotebookSuite):
+    path = PATH
+    probe = PROBE
+    figures = 2
 
+    @pytest.mark.slow
+    def test_five_sites_gain_and_the_desert_loses(self, executed: Executed) -> None:
+        _, values = executed
+        exact = dict(zip(SITES, values["exact"], strict=True))
+        assert values["yes"] == [True] * 5 + [False]
+        assert min(exact[name] for name in SITES[:5]) > 3.5
+        assert exact["desert"] < 0.5
+        # The bound says that all of them gain; the ratio of noises says by how much they do, and
+        # what no number of agents exceeds.
+        assert min(values["predicted"]) > 2
+        np.testing.assert_allclose(values["ratio"], values["long_run"], rtol=1e-5)
+        np.testing.assert_allclose(values["measured"][-1][4:], values["ceiling"][4:], rtol=0.05)
+        assert values["valid_from"] < 10_000
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]:
-    """The notebook after a run by this interpreter in an empty folder, and its variables."""
-    return execute(PATH, PROBE, tmp_path_factory.mktemp("notebook"))
+    @pytest.mark.slow
+    def test_an_agent_without_noise_is_better_off_alone(self, executed: Executed) -> None:
+        _, values = executed
+        alone, together = (np.array(values["pair"][name]) for name in ("learning alone", "AffPCL"))
+        assert (together[:, 0] > 100 * alone[:, 0]).all()
+        assert (together[:, 1] < alone[:, 1]).all()
+        # (1 - alpha)^(2t) with alpha = ln t / t, x_*^1 = 1
+        t = np.array([1e3, 1e6, 1e9])
+        np.testing.assert_allclose(alone[:, 0], np.exp(2 * t * np.log1p(-np.log(t) / t)), rtol=1e-9)
 
+    @pytest.mark.slow
+    def test_speed_up_grows_with_the_group_up_to_a_ceiling(self, executed: Executed) -> None:
+        _, values = executed
+        measured, sizes = np.array(values["measured"]), np.array(values["sizes"])
+        np.testing.assert_allclose(measured[0], values["exact"], rtol=1e-12)
+        growth = measured[-1] / measured[0]
+        assert sizes[-1] / sizes[0] == 128
+        assert growth[0] > 20  # the city is close to the centre
+        assert (growth[4:] < 2).all()  # the valley and the desert are not
+        assert (np.diff(measured[:, :5], axis=0) > 0).all()
 
-@pytest.mark.slow
-def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
-    assert_no_warning(executed[0])
-
-
-@pytest.mark.slow
-def test_the_stored_answer_is_that_of_a_fresh_run(
-    stored: Any, executed: tuple[Any, dict[str, Any]]
-) -> None:
-    index = tagged(stored, "answer")
-    assert text_of(stored.cells[index]).startswith("Is AffPCL worth it? YES for 5 of 6 agents.")
-    assert_same_answer(stored, executed[0])
-
-
-@pytest.mark.slow
-def test_five_sites_gain_and_the_desert_loses(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, values = executed
-    exact = dict(zip(SITES, values["exact"], strict=True))
-    assert values["yes"] == [True] * 5 + [False]
-    assert min(exact[name] for name in SITES[:5]) > 3.5
-    assert exact["desert"] < 0.5
-    # The bound says that all of them gain; the ratio of noises says by how much they do, and what
-    # no number of agents exceeds.
-    assert min(values["predicted"]) > 2
-    np.testing.assert_allclose(values["ratio"], values["long_run"], rtol=1e-5)
-    np.testing.assert_allclose(values["measured"][-1][4:], values["ceiling"][4:], rtol=0.05)
-    assert values["valid_from"] < 10_000
-
-
-@pytest.mark.slow
-def test_an_agent_without_noise_is_better_off_alone(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, values = executed
-    alone, together = (np.array(values["pair"][name]) for name in ("learning alone", "AffPCL"))
-    assert (together[:, 0] > 100 * alone[:, 0]).all()
-    assert (together[:, 1] < alone[:, 1]).all()
-    # (1 - alpha)^(2t) with alpha = ln t / t, x_*^1 = 1
-    t = np.array([1e3, 1e6, 1e9])
-    np.testing.assert_allclose(alone[:, 0], np.exp(2 * t * np.log1p(-np.log(t) / t)), rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_speed_up_grows_with_the_group_up_to_a_ceiling(
-    executed: tuple[Any, dict[str, Any]],
-) -> None:
-    _, values = executed
-    measured, sizes = np.array(values["measured"]), np.array(values["sizes"])
-    np.testing.assert_allclose(measured[0], values["exact"], rtol=1e-12)
-    growth = measured[-1] / measured[0]
-    assert sizes[-1] / sizes[0] == 128
-    assert growth[0] > 20  # the city is close to the centre
-    assert (growth[4:] < 2).all()  # the valley and the desert are not
-    assert (np.diff(measured[:, :5], axis=0) > 0).all()
-
-
-@pytest.mark.slow
-def test_simulation_and_log_agree_with_the_exact_speed_up(
-    executed: tuple[Any, dict[str, Any]],
-) -> None:
-    # Seeds are fixed, so that the outcome is too; 6 intervals of 99 % and 6 of 90 % were drawn.
-    _, values = executed
-    target, low, high = (np.array(values[name]) for name in ("target", "low", "high"))
-    assert ((low < target) & (target < high)).all()
-    assert (high / low < 1.5).all()
-    assert (low[:5] > 1).all()
-    assert high[5] < 1
-    exact, below, above = (np.array(values[name]) for name in ("exact", "below", "above"))
-    assert ((below < exact) & (exact < above)).all()
+    @pytest.mark.slow
+    def test_simulation_and_log_agree_with_the_exact_speed_up(self, executed: Executed) -> None:
+        # Seeds are fixed, so that the outcome is too; 6 intervals of 99 % and 6 of 90 % were drawn.
+        _, values = executed
+        target, low, high = (np.array(values[name]) for name in ("target", "low", "high"))
+        assert ((low < target) & (target < high)).all()
+        assert (high / low < 1.5).all()
+        assert (low[:5] > 1).all()
+        assert high[5] < 1
+        exact, below, above = (np.array(values[name]) for name in ("exact", "below", "above"))
+        assert ((below < exact) & (exact < above)).all()
 
 
 @pytest.fixture
-def run(stored: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def run(tmp_path: Path) -> Any:
     """Run the cells up to the answer, in this process, on other systems than the notebook's."""
-    monkeypatch.setattr(plt, "show", lambda: None)
 
     def run(arrays: dict[str, Any], *edits: tuple[str, str]) -> dict[str, Any]:
         file = tmp_path / "agents.npz"
         np.savez(file, **arrays)
         source = source_up_to(
-            stored,
+            read(PATH),
             "answer",
             ("SYSTEM_FILE = None", f"SYSTEM_FILE = {str(file)!r}"),
             ("HORIZON = 10_000", "HORIZON = 10**6"),
             *edits,
         )
-        names: dict[str, Any] = {}
-        exec(compile(source, str(PATH), "exec"), names)
-        return names
+        return names_after(source)
 
-    with plt.rc_context({"backend": "agg"}):
-        yield run
-    plt.close("all")
+    return run
 
 
 def alike(n: int) -> dict[str, Any]:
@@ -187,5 +152,7 @@ def test_without_a_residual_at_the_centre_affpcl_is_learning_alone(run: Any) -> 
     assert (factors > 1).sum() == 2
 
 
-def test_it_is_small_neutral_and_complete() -> None:
-    assert_small_neutral_complete(PATH, figures=2)
+def test_the_answer_is_that_five_of_six_gain() -> None:
+    stored = read(PATH)
+    answer = text_of(stored.cells[tagged(stored, "answer")])
+    assert answer.startswith("Is AffPCL worth it? YES for 5 of 6 agents.")

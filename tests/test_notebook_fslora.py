@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from linsys.sketching.sketch import covariance
 from tests._notebooks import (
     ROOT,
-    assert_no_warning,
-    assert_same_answer,
-    assert_small_neutral_complete,
-    execute,
+    Executed,
+    NotebookSuite,
+    names_after,
     read,
     source_up_to,
     tagged,
@@ -51,84 +48,67 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]:
-    return execute(PATH, PROBE, tmp_path_factory.mktemp("notebook"))
+class TestFSLoRA(NotebookSuite):
+    path = PATH
+    probe = PROBE
+
+    def test_the_price_is_the_formula_in_the_text(self, executed: Executed) -> None:
+        _, values = executed
+        r, BB = values["r"], np.array(values["BB"])
+        M = [BB * np.array(second) for second in values["AMA"]]
+        assert len(M) == values["weak"]
+        for k, price, sketched in zip(
+            values["sketches"], values["prices"], values["sketched"], strict=True
+        ):
+            each = [(r / k - 1) * (r * np.trace(one) - one.sum()) / (r - 1) / 2 for one in M]
+            assert price == pytest.approx(sum(each) / values["devices"], rel=1e-9, abs=1e-12)
+            by_covariance = [(covariance(r, k) * one).sum() / 2 for one in M]
+            assert by_covariance == pytest.approx(each, rel=1e-9, abs=1e-12)
+            assert sketched - values["f"] == pytest.approx(price, rel=1e-9, abs=1e-12)
+        halved = np.array(values["prices"][:-1])
+        assert (halved[:-1] > 2 * halved[1:]).all()
+
+    def test_a_small_k_does_harm_and_a_larger_one_helps(self, executed: Executed) -> None:
+        _, values = executed
+        reached = np.array([values["accuracy"][str(k)] for k in values["sketches"]])
+        idle, noise = values["accuracy"]["0"], max(values["spread"])
+        ratio = np.array(values["prices"]) / values["gain"]
+        assert noise < 0.03
+        assert (np.diff(reached) > noise).all()
+        assert (reached[ratio > 3] < idle - noise).all()
+        assert (reached[ratio < 1.5] > idle + noise).all()
+        assert values["start"] < reached.min()
+        assert reached.max() < values["reachable"] + noise
+
+    def test_more_rounds_do_not_make_up_for_a_small_k(self, executed: Executed) -> None:
+        _, values = executed
+        assert values["bytes"] == [k * values["width"] * 8 for k in values["sketches"]]
+        for total in values["totals"]:
+            row = [
+                np.interp(total / sent, values["times"], values["curves"][str(k)])
+                for k, sent in zip(values["sketches"], values["bytes"], strict=True)
+                if total / sent <= values["times"][-1]
+            ]
+            assert row == sorted(row)
+
+    def test_every_k_is_timed_in_every_turn(self, executed: Executed) -> None:
+        """How long it takes is no matter of a test; that it was measured, and is shown, is."""
+        notebook, values = executed
+        (table,) = (text_of(c) for c in notebook.cells if c.source.startswith("def timed"))
+        assert len(values["seconds"]) == 2
+        for times in values["seconds"].values():
+            turns = np.array(times)
+            assert len(turns) >= 30
+            assert turns.shape[1] == len(values["sketches"])
+            assert (turns > 0).all()
+            for column in turns.T:
+                assert f"{1000 * np.median(column):.2f} (" in table
+            low = np.quantile(turns, 0.25, axis=0)
+            for share in low / low[-1]:
+                assert f"), {share:.0%}" in table
 
 
-def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
-    assert_no_warning(executed[0])
-
-
-def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str, Any]]) -> None:
-    assert_same_answer(read(PATH), executed[0])
-
-
-def test_the_price_is_the_formula_in_the_text(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, values = executed
-    r, BB = values["r"], np.array(values["BB"])
-    M = [BB * np.array(second) for second in values["AMA"]]
-    assert len(M) == values["weak"]
-    for k, price, sketched in zip(
-        values["sketches"], values["prices"], values["sketched"], strict=True
-    ):
-        each = [(r / k - 1) * (r * np.trace(one) - one.sum()) / (r - 1) / 2 for one in M]
-        assert price == pytest.approx(sum(each) / values["devices"], rel=1e-9, abs=1e-12)
-        by_covariance = [(covariance(r, k) * one).sum() / 2 for one in M]
-        assert by_covariance == pytest.approx(each, rel=1e-9, abs=1e-12)
-        assert sketched - values["f"] == pytest.approx(price, rel=1e-9, abs=1e-12)
-    halved = np.array(values["prices"][:-1])
-    assert (halved[:-1] > 2 * halved[1:]).all()
-
-
-def test_a_small_k_does_harm_and_a_larger_one_helps(
-    executed: tuple[Any, dict[str, Any]],
-) -> None:
-    _, values = executed
-    reached = np.array([values["accuracy"][str(k)] for k in values["sketches"]])
-    idle, noise = values["accuracy"]["0"], max(values["spread"])
-    ratio = np.array(values["prices"]) / values["gain"]
-    assert noise < 0.03
-    assert (np.diff(reached) > noise).all()
-    assert (reached[ratio > 3] < idle - noise).all()
-    assert (reached[ratio < 1.5] > idle + noise).all()
-    assert values["start"] < reached.min()
-    assert reached.max() < values["reachable"] + noise
-
-
-def test_more_rounds_do_not_make_up_for_a_small_k(
-    executed: tuple[Any, dict[str, Any]],
-) -> None:
-    _, values = executed
-    assert values["bytes"] == [k * values["width"] * 8 for k in values["sketches"]]
-    for total in values["totals"]:
-        row = [
-            np.interp(total / sent, values["times"], values["curves"][str(k)])
-            for k, sent in zip(values["sketches"], values["bytes"], strict=True)
-            if total / sent <= values["times"][-1]
-        ]
-        assert row == sorted(row)
-
-
-def test_every_k_is_timed_in_every_turn(executed: tuple[Any, dict[str, Any]]) -> None:
-    """How long it takes is no matter of a test; that it was measured, and is shown, is."""
-    notebook, values = executed
-    (table,) = (text_of(c) for c in notebook.cells if c.source.startswith("def timed"))
-    assert len(values["seconds"]) == 2
-    for times in values["seconds"].values():
-        turns = np.array(times)
-        assert len(turns) >= 30
-        assert turns.shape[1] == len(values["sketches"])
-        assert (turns > 0).all()
-        for column in turns.T:
-            assert f"{1000 * np.median(column):.2f} (" in table
-        low = np.quantile(turns, 0.25, axis=0)
-        for share in low / low[-1]:
-            assert f"), {share:.0%}" in table
-
-
-def test_takes_a_task_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plt, "show", lambda: None)
+def test_takes_a_task_of_ones_own(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     file = tmp_path / "task.npz"
     W, x, x_test = rng.normal(size=(4, 6)), rng.normal(size=(8, 20, 6)), rng.normal(size=(50, 6))
@@ -141,10 +121,7 @@ def test_takes_a_task_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("R, SKETCHES = 16, [1, 2, 4, 8, 16]", "R, SKETCHES = 4, [1, 4]"),
         ("RUNS, SEED = 3, 0", "RUNS, SEED = 1, 0"),
     )
-    names: dict[str, Any] = {}
-    with plt.rc_context({"backend": "agg"}):
-        exec(compile(source, str(PATH), "exec"), names)
-    plt.close("all")
+    names = names_after(source)
     assert names["system"].W0.shape == (4, 6)
     assert set(names["final"]) == {0, 1, 4}
     assert np.isfinite(list(names["final"].values())).all()
@@ -156,7 +133,3 @@ def test_the_answer_names_a_k_for_every_budget() -> None:
     answer = text_of(stored.cells[tagged(stored, "answer")])
     assert answer.count("bytes a round") == 4
     assert answer.count("sit out") == 1
-
-
-def test_it_is_small_neutral_and_complete() -> None:
-    assert_small_neutral_complete(PATH, figures=1)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from linsys.algorithms import AffPCL
 from tests._notebooks import (
     ROOT,
-    assert_no_warning,
-    assert_same_answer,
-    assert_small_neutral_complete,
+    Executed,
+    NotebookSuite,
     execute,
+    names_after,
     read,
     source_up_to,
 )
@@ -38,21 +36,41 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]:
-    """With a model made anew."""
-    folder = tmp_path_factory.mktemp("notebook")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        return execute(PATH, PROBE, folder)
+class TestLanguageModel(NotebookSuite):
+    path = PATH
+    probe = PROBE
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def executed(cls, tmp_path_factory: pytest.TempPathFactory) -> Executed:
+        """With a model made anew."""
+        folder = tmp_path_factory.mktemp("notebook")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+            return execute(cls.path, cls.probe, folder)
 
-def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
-    assert_no_warning(executed[0])
+    def test_agents_that_do_not_differ_are_fedavg_in_both_worlds(self, executed: Executed) -> None:
+        _, values = executed
+        text = {name: np.array(e) for name, e in values["errors"]["text_agents"].items()}
+        np.testing.assert_allclose(text["AffPCL"][0], text["FedAvg"][0], rtol=1e-3)
+        assert (text["learning alone"][0, :, -2:].mean() > 1.05 * text["FedAvg"][0, :, -2:]).any()
+        for share in values["share"].values():  # 16 draws, five seeds: about 10 %
+            assert abs(np.mean(share[0]) * values["n"] - 1) < 0.3
+        assert values["said"][0] == "YES"
 
+    def test_agents_that_differ_are_better_off_than_with_fedavg(self, executed: Executed) -> None:
+        _, values = executed
+        for errors in values["errors"].values():
+            last = {name: np.array(e)[1, :, -1].mean() for name, e in errors.items()}
+            assert last["AffPCL"] < 0.9 * last["FedAvg"]
+            assert last["AffPCL"] < 1.2 * last["learning alone"]
+        for share in values["share"].values():
+            assert np.mean(share[1]) > 2 * np.mean(share[0])
+        assert values["said"][1:] == ["NOT DECIDED", "YES"]
 
-def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str, Any]]) -> None:
-    assert_same_answer(read(PATH), executed[0])
+    def test_the_noise_of_drawn_labels_stays(self, executed: Executed) -> None:
+        _, values = executed
+        assert min(values["drawn"]) > 2 * np.mean(values["clean"])
 
 
 def test_one_line_takes_it_from_the_linear_system_to_the_model() -> None:
@@ -67,36 +85,6 @@ def test_one_line_takes_it_from_the_linear_system_to_the_model() -> None:
     assert [a == b for a, b in zip(linear, text, strict=True)] == [False, True, True]
 
 
-def test_agents_that_do_not_differ_are_fedavg_in_both_worlds(
-    executed: tuple[Any, dict[str, Any]],
-) -> None:
-    _, values = executed
-    text = {name: np.array(e) for name, e in values["errors"]["text_agents"].items()}
-    np.testing.assert_allclose(text["AffPCL"][0], text["FedAvg"][0], rtol=1e-3)
-    assert (text["learning alone"][0, :, -2:].mean() > 1.05 * text["FedAvg"][0, :, -2:]).any()
-    for share in values["share"].values():  # 16 draws, five seeds: about 10 %
-        assert abs(np.mean(share[0]) * values["n"] - 1) < 0.3
-    assert values["said"][0] == "YES"
-
-
-def test_agents_that_differ_are_better_off_than_with_fedavg(
-    executed: tuple[Any, dict[str, Any]],
-) -> None:
-    _, values = executed
-    for errors in values["errors"].values():
-        last = {name: np.array(e)[1, :, -1].mean() for name, e in errors.items()}
-        assert last["AffPCL"] < 0.9 * last["FedAvg"]
-        assert last["AffPCL"] < 1.2 * last["learning alone"]
-    for share in values["share"].values():
-        assert np.mean(share[1]) > 2 * np.mean(share[0])
-    assert values["said"][1:] == ["NOT DECIDED", "YES"]
-
-
-def test_the_noise_of_drawn_labels_stays(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, values = executed
-    assert min(values["drawn"]) > 2 * np.mean(values["clean"])
-
-
 @pytest.mark.parametrize(("rounds", "left"), [(50, True), (0, False)])
 def test_the_noise_notices_a_head_that_has_learned_nothing(
     rounds: int, left: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -109,13 +97,7 @@ def test_the_noise_notices_a_head_that_has_learned_nothing(
         ("steps=150", "steps=0"),
         ("rounds=50", f"rounds={rounds}"),
     )
-    names: dict[str, Any] = {}
-    with plt.rc_context():
-        exec(compile(source, str(PATH), "exec"), names)
+    names = names_after(source)
     made = names["text_agents"](0.0, 0)
     share = names["noise"](made, AffPCL().init(made.start))
     assert (share < 2 / names["N"]) == left
-
-
-def test_it_is_small_neutral_and_complete() -> None:
-    assert_small_neutral_complete(PATH, figures=1)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from tests._notebooks import (
     ROOT,
-    assert_no_warning,
-    assert_same_answer,
-    assert_small_neutral_complete,
-    execute,
+    Executed,
+    NotebookSuite,
+    names_after,
     read,
     source_up_to,
     tagged,
@@ -56,64 +53,46 @@ def ends(beta, eta):
 """
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]:
-    return execute(PATH, LINEAR + PROBE, tmp_path_factory.mktemp("notebook"))
+class TestOODPL(NotebookSuite):
+    path = PATH
+    probe = LINEAR + PROBE
+
+    @pytest.mark.slow
+    def test_most_of_the_reward_survives_and_preferences_help(self, executed: Executed) -> None:
+        _, values = executed
+        new, own = np.array(values["survived"]).T
+        assert values["kept"] == pytest.approx((new.mean() - 0.5) / (own.mean() - 0.5))
+        scores = dict(zip(values["names"], np.array(values["scores"]).T, strict=True))
+        for name, reached in scores.items():
+            if name != "SFT":
+                assert (reached > scores["SFT"]).all()
+        assert values["curve"][-1] > values["curve"][0] + 0.1
+
+    @pytest.mark.slow
+    def test_the_answer_says_what_the_intervals_say(self, executed: Executed) -> None:
+        notebook, values = executed
+        scores = dict(zip(values["names"], np.array(values["scores"]).T, strict=True))
+        answer = text_of(notebook.cells[tagged(notebook, "answer")])
+        for name in ("reward", "reward, fitted beta", "HPL"):
+            lead = scores["OOD-PL"] - scores[name]
+            half = 2.5706 * lead.std(ddof=1) / np.sqrt(len(lead))  # Student's, six domains
+            text = f"OOD-PL against {name}: {lead.mean():+.1%} ± {half:.1%}, "
+            assert text + "not to be told apart" in answer
+            assert abs(lead.mean()) < half
+        assert "OOD-PL is not shown to be better" in answer
+
+    @pytest.mark.slow
+    def test_beta_is_a_step_size_for_a_linear_reward_alone(self, executed: Executed) -> None:
+        _, values = executed
+        for same_step, scaled_step in values["linear"]:
+            assert scaled_step < 1e-12 < 0.1 < same_step
+        one, large = values["by_beta"][1], values["by_beta"][-1]
+        assert one[0] == one[1]  # at beta = 1 both columns are one run
+        assert max(large) < one[0] - 0.05
 
 
 @pytest.mark.slow
-def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
-    assert_no_warning(executed[0])
-
-
-@pytest.mark.slow
-def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str, Any]]) -> None:
-    assert_same_answer(read(PATH), executed[0])
-
-
-@pytest.mark.slow
-def test_most_of_the_reward_survives_and_preferences_help(
-    executed: tuple[Any, dict[str, Any]],
-) -> None:
-    _, values = executed
-    new, own = np.array(values["survived"]).T
-    assert values["kept"] == pytest.approx((new.mean() - 0.5) / (own.mean() - 0.5))
-    scores = dict(zip(values["names"], np.array(values["scores"]).T, strict=True))
-    for name, reached in scores.items():
-        if name != "SFT":
-            assert (reached > scores["SFT"]).all()
-    assert values["curve"][-1] > values["curve"][0] + 0.1
-
-
-@pytest.mark.slow
-def test_the_answer_says_what_the_intervals_say(executed: tuple[Any, dict[str, Any]]) -> None:
-    notebook, values = executed
-    scores = dict(zip(values["names"], np.array(values["scores"]).T, strict=True))
-    answer = text_of(notebook.cells[tagged(notebook, "answer")])
-    for name in ("reward", "reward, fitted beta", "HPL"):
-        lead = scores["OOD-PL"] - scores[name]
-        half = 2.5706 * lead.std(ddof=1) / np.sqrt(len(lead))  # Student's, six domains
-        text = f"OOD-PL against {name}: {lead.mean():+.1%} ± {half:.1%}, "
-        assert text + "not to be told apart" in answer
-        assert abs(lead.mean()) < half
-    assert "OOD-PL is not shown to be better" in answer
-
-
-@pytest.mark.slow
-def test_beta_is_a_step_size_for_a_linear_reward_alone(
-    executed: tuple[Any, dict[str, Any]],
-) -> None:
-    _, values = executed
-    for same_step, scaled_step in values["linear"]:
-        assert scaled_step < 1e-12 < 0.1 < same_step
-    one, large = values["by_beta"][1], values["by_beta"][-1]
-    assert one[0] == one[1]  # at beta = 1 both columns are one run
-    assert max(large) < one[0] - 0.05
-
-
-@pytest.mark.slow
-def test_takes_domains_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plt, "show", lambda: None)
+def test_takes_domains_of_ones_own(tmp_path: Path) -> None:
     rng, file = np.random.default_rng(0), tmp_path / "domains.npz"
     T, X, Y, q, n = 4, 6, 4, 2, 80
     xi = rng.normal(size=(T, X, Y, q))
@@ -132,14 +111,7 @@ def test_takes_domains_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("DOMAINS_FILE = None", f"DOMAINS_FILE = {str(file)!r}"),
         ("INNER, ETA, OUTER = 0.05, 60, 0.3, 400", "INNER, ETA, OUTER = 0.05, 20, 0.3, 40"),
     )
-    names: dict[str, Any] = {}
-    with plt.rc_context({"backend": "agg"}):
-        exec(compile(source, str(PATH), "exec"), names)
-    plt.close("all")
+    names = names_after(source)
     assert names["scores"].shape == (4, 6)
     assert names["survived"].mean() > 0.75  # one reward is right everywhere
     assert names["scores"][:, -1].mean() > names["scores"][:, 0].mean() + 0.1
-
-
-def test_it_is_small_neutral_and_complete() -> None:
-    assert_small_neutral_complete(PATH, figures=1)

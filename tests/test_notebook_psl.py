@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 from tests._notebooks import (
     ROOT,
-    assert_no_warning,
-    assert_same_answer,
-    assert_small_neutral_complete,
-    execute,
+    Executed,
+    NotebookSuite,
+    names_after,
     read,
     source_up_to,
     tagged,
@@ -38,68 +36,52 @@ print(json.dumps({
 """
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, dict[str, Any]]:
-    return execute(PATH, PROBE, tmp_path_factory.mktemp("notebook"))
+class TestPShareLoRA(NotebookSuite):
+    path = PATH
+    probe = PROBE
+
+    @pytest.mark.slow
+    def test_the_strangers_and_nobody_else_are_better_alone(self, executed: Executed) -> None:
+        _, values = executed
+        assert values["users"] == 12
+        assert values["alone"] == [9, 10, 11]
+        assert values["group"] == list(range(9))
+
+    @pytest.mark.slow
+    def test_the_prices_are_numbers_of_parameters(self, executed: Executed) -> None:
+        _, values = executed
+        d1, d2 = values["sizes"]
+        N, numbers = values["users"], values["numbers"]
+        assert numbers["own, full"] == d1 * d2
+        assert numbers["own, k = 1"] == d1 + d2 - 1
+        assert numbers["shared, k = 1"] == pytest.approx(d2 + (d1 - 1) / N)
+        assert numbers["shared, k = 2"] == pytest.approx(2 * d2 + 2 * (d1 - 2) / N)
+        assert numbers["one for all"] == pytest.approx(d1 * d2 / N)
+        k = int(values["shared"].split()[-1])
+        members = len(values["group"])
+        assert values["prices"][0] == pytest.approx(k * d2 + k * (d1 - k) / members)
+        assert values["prices"][1] == numbers[values["own"]]
+        gap = (values["prices"][1] - values["prices"][0]) / (2 * values["n"])
+        assert values["misfit"] == pytest.approx(gap - values["advantage"])
+
+    @pytest.mark.slow
+    def test_sharing_pays_in_the_group_and_more_so_with_few_comparisons(
+        self, executed: Executed
+    ) -> None:
+        _, values = executed
+        assert values["advantage"] > values["noise"] > 0
+        within = values["within"]
+        assert values["shared"] == max(("shared, k = 1", "shared, k = 2"), key=within.__getitem__)
+        assert max(within, key=within.__getitem__) == values["shared"]
+        gains = values["gains"]
+        lead = np.subtract(gains["shared, k = 1"], gains["own, full"])
+        assert (np.diff(lead) < 0).all()  # over ever more comparisons
+        assert lead[0] > 0
 
 
 @pytest.mark.slow
-def test_runs_without_a_word_of_warning(executed: tuple[Any, dict[str, Any]]) -> None:
-    assert_no_warning(executed[0])
-
-
-@pytest.mark.slow
-def test_the_stored_answer_is_that_of_a_fresh_run(executed: tuple[Any, dict[str, Any]]) -> None:
-    assert_same_answer(read(PATH), executed[0])
-
-
-@pytest.mark.slow
-def test_the_strangers_and_nobody_else_are_better_alone(
-    executed: tuple[Any, dict[str, Any]],
-) -> None:
-    _, values = executed
-    assert values["users"] == 12
-    assert values["alone"] == [9, 10, 11]
-    assert values["group"] == list(range(9))
-
-
-@pytest.mark.slow
-def test_the_prices_are_numbers_of_parameters(executed: tuple[Any, dict[str, Any]]) -> None:
-    _, values = executed
-    d1, d2 = values["sizes"]
-    N, numbers = values["users"], values["numbers"]
-    assert numbers["own, full"] == d1 * d2
-    assert numbers["own, k = 1"] == d1 + d2 - 1
-    assert numbers["shared, k = 1"] == pytest.approx(d2 + (d1 - 1) / N)
-    assert numbers["shared, k = 2"] == pytest.approx(2 * d2 + 2 * (d1 - 2) / N)
-    assert numbers["one for all"] == pytest.approx(d1 * d2 / N)
-    k = int(values["shared"].split()[-1])
-    members = len(values["group"])
-    assert values["prices"][0] == pytest.approx(k * d2 + k * (d1 - k) / members)
-    assert values["prices"][1] == numbers[values["own"]]
-    gap = (values["prices"][1] - values["prices"][0]) / (2 * values["n"])
-    assert values["misfit"] == pytest.approx(gap - values["advantage"])
-
-
-@pytest.mark.slow
-def test_sharing_pays_in_the_group_and_more_so_with_few_comparisons(
-    executed: tuple[Any, dict[str, Any]],
-) -> None:
-    _, values = executed
-    assert values["advantage"] > values["noise"] > 0
-    within = values["within"]
-    assert values["shared"] == max(("shared, k = 1", "shared, k = 2"), key=within.__getitem__)
-    assert max(within, key=within.__getitem__) == values["shared"]
-    gains = values["gains"]
-    lead = np.subtract(gains["shared, k = 1"], gains["own, full"])
-    assert (np.diff(lead) < 0).all()  # over ever more comparisons
-    assert lead[0] > 0
-
-
-@pytest.mark.slow
-def test_takes_comparisons_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_takes_comparisons_of_ones_own(tmp_path: Path) -> None:
     """Three users who want the same: nobody is better alone, and one for all is best."""
-    monkeypatch.setattr(plt, "show", lambda: None)
     rng = np.random.default_rng(0)
     file = tmp_path / "comparisons.npz"
     features, user = rng.normal(size=(120, 4, 2)), rng.permutation(np.arange(120) % 3)
@@ -112,10 +94,7 @@ def test_takes_comparisons_of_ones_own(tmp_path: Path, monkeypatch: pytest.Monke
         ("RANKS = [1, 2]", "RANKS = [1]"),
         ("FOLDS, RIDGE, SEED = 5, 0.1, 0", "FOLDS, RIDGE, SEED = 3, 1.0, 0"),
     )
-    names: dict[str, Any] = {}
-    with plt.rc_context({"backend": "agg"}):
-        exec(compile(source, str(PATH), "exec"), names)
-    plt.close("all")
+    names = names_after(source)
     assert (names["d1"], names["d2"], names["N"]) == (4, 2, 3)
     assert names["alone"] == []
     assert all(len(curve[-1]) == 120 for curve in names["curves"].values())
@@ -123,17 +102,11 @@ def test_takes_comparisons_of_ones_own(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_every_comparison_is_predicted_by_a_fit_that_has_not_seen_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(plt, "show", lambda: None)
-    names: dict[str, Any] = {}
-    with plt.rc_context({"backend": "agg"}):
-        cells = [c for c in read(PATH).cells if c.cell_type == "code"]
-        (at,) = (i for i, c in enumerate(cells) if c.source.startswith("rng ="))
-        source = "\n".join(cell.source for cell in cells[: at + 1]).replace("each=300", "each=15")
-        exec(compile(source, str(PATH), "exec"), names)
-    plt.close("all")
+def test_every_comparison_is_predicted_by_a_fit_that_has_not_seen_it() -> None:
+    cells = [c for c in read(PATH).cells if c.cell_type == "code"]
+    (at,) = (i for i, c in enumerate(cells) if c.source.startswith("rng ="))
+    source = "\n".join(cell.source for cell in cells[: at + 1]).replace("each=300", "each=15")
+    names = names_after(source)
     fold, user, seen = names["fold"], names["user"], []
 
     def spy(data: Any) -> Any:
@@ -154,7 +127,3 @@ def test_the_answer_says_who_shares_and_until_when() -> None:
     answer = text_of(stored.cells[tagged(stored, "answer")])
     assert answer.count("Better alone: 9, 10, 11.") == 1
     assert answer.count("stops paying") == 1
-
-
-def test_it_is_small_neutral_and_complete() -> None:
-    assert_small_neutral_complete(PATH, figures=1)
