@@ -38,6 +38,10 @@ _LOOK = 1.0
 #: Tasks that are sent at a time, for every core of the cluster and beside these: so few that memory
 #: is the same for any number of calls, so many that no worker waits for its next one.
 _EACH, _MORE = 4, 16
+#: Seconds that a task should take at least, and for every core of the cluster, and the most calls
+#: that one has for that: short calls travel together, as a task costs this process and the
+#: scheduler some milliseconds, of which a large cluster has many in a second.
+_TASK, _TASK_OF_CORE, _TOGETHER = 0.5, 0.01, 100
 #: A process of a worker can be lost in the moment it takes a call; then another one gets it.
 _ATTEMPTS = 3
 
@@ -161,28 +165,35 @@ class _Calls:
     ) -> Iterator[tuple[int, Future[Any]]]:
         """Make calls as :func:`ratecheck._processes.pool.call_in_processes` does."""
         todo, ready = deque(positions), queue.SimpleQueue[Any]()
-        running: dict[str, tuple[int, Any]] = {}
+        running: dict[str, tuple[list[int], Any]] = {}
         name, home, looked = f"{function.__name__}-{uuid.uuid4().hex}", os.getcwd(), 0.0
+        spent, ended = 0.0, 0
         try:
             while todo or running:
                 if time.monotonic() - looked >= _LOOK:
                     interrupts.check()
                     self._look()
-                    look([position for position, _ in running.values()])
+                    look([position for some, _ in running.values() for position in some])
                     looked = time.monotonic()
                 while todo and len(running) < _EACH * self._cores + _MORE:
-                    position = todo.popleft()
-                    call = pickle.dumps((function, arguments[position]))
-                    task = (call, function.__module__, timeout, home, self._expected)
+                    wanted = max(_TASK, _TASK_OF_CORE * self._cores)
+                    together = int(wanted * ended / spent) if spent else 1
+                    share = len(todo) // (2 * max(1, self._cores))  # none waits for another's last
+                    count = max(1, min(together, _TOGETHER, share))
+                    some = [todo.popleft() for _ in range(count)]
+                    calls = [pickle.dumps((function, arguments[position])) for position in some]
+                    task = (calls, function.__module__, timeout, home, self._expected)
                     # in the order of the positions, and never taken from an earlier result
                     future = self._client.submit(
-                        _relay, *task, key=f"{name}-{position}", priority=-position, pure=False
+                        _relay, *task, key=f"{name}-{some[0]}", priority=-some[0], pure=False
                     )
-                    running[future.key] = position, future
+                    running[future.key] = some, future
                     future.add_done_callback(ready.put)
                 for future in _arrived(ready):
-                    position, _ = running.pop(future.key)
-                    yield position, self._outcome(future)
+                    some, _ = running.pop(future.key)
+                    seconds, outcomes = self._outcomes(future, len(some))
+                    spent, ended = spent + seconds, ended + len(some)
+                    yield from zip(some, outcomes, strict=True)
         finally:
             if running:
                 with contextlib.suppress(Exception):
@@ -211,32 +222,38 @@ class _Calls:
             "what is stored stays, the same command resumes"
         )
 
-    def _outcome(self, task: Any) -> Future[Any]:
-        """What became of a call, as its own process would have told it here."""
+    def _outcomes(self, task: Any, count: int) -> tuple[float, list[Future[Any]]]:
+        """The seconds of a task, and what became of its calls, as their own processes tell it."""
         from distributed import KilledWorker
 
-        outcome: Future[Any] = Future()
         if task.status == "error":
             error = task.exception()
             if isinstance(error, KilledWorker):  # several died while they had it
-                outcome.set_exception(BrokenProcessPool("its process ended"))
-                return outcome
+                return 0.0, [_failed(BrokenProcessPool("its process ended")) for _ in range(count)]
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise InputError(f"workers of {self._address} must run ratecheck; found {reason}")
         if task.status != "finished":
             raise self._lost()
         try:
-            returned, answer = task.result()
+            seconds, answers = task.result()
         except Exception:
             raise self._lost() from None
-        if returned is None:  # a worker that cannot take part
-            raise InputError(answer.decode())
-        value = pickle.loads(answer)
-        if returned:
-            outcome.set_result(value)
-        else:
-            outcome.set_exception(value)
-        return outcome
+        outcomes: list[Future[Any]] = []
+        for returned, answer in answers:
+            if returned is None:  # a worker that cannot take part
+                raise InputError(answer.decode())
+            value = pickle.loads(answer)
+            outcomes.append(_failed(value))
+            if returned:
+                outcomes[-1] = Future()
+                outcomes[-1].set_result(value)
+        return seconds, outcomes
+
+
+def _failed(error: BaseException) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
 
 
 def _arrived(ready: queue.SimpleQueue[Any]) -> list[Any]:
@@ -255,26 +272,60 @@ _pools: dict[str, tuple[Any, contextlib.ExitStack]] = {}
 _pools_lock = threading.Lock()
 
 
+#: True and what a call returned, False and what it raised, or None and why a worker cannot make it.
+_Answer = tuple[bool | None, bytes]
+
+
 def _relay(
-    call: bytes, module: str, timeout: float | None, home: str, expected: str | None
-) -> tuple[bool | None, bytes]:
-    """On a worker: have a process of its own make a call.
+    calls: list[bytes], module: str, timeout: float | None, home: str, expected: str | None
+) -> tuple[float, list[_Answer]]:
+    """On a worker: have processes of its own make calls, one after the other.
 
     Returns:
-        True and what it returned, False and what it raised, or None and why this worker cannot
-        make it; pickled, so that the worker itself imports nothing of the call's.
+        How many seconds that took, and the answers, pickled: the worker itself imports nothing of
+        theirs.
     """
     from distributed import get_worker
 
-    worker = get_worker()
-    task = (call, home, expected, str(worker.address))
-    for _ in range(_ATTEMPTS):
-        processes = _pool(home, module, worker.state.nthreads)
+    worker, began = get_worker(), time.perf_counter()
+    threads = worker.state.nthreads
+    tasks = [(call, home, expected, str(worker.address)) for call in calls]
+    processes = _pool(home, module, threads)
+    answers, begun = [], deque[Any]()
+    for task in tasks:
+        # one more than is made, so that its process need not wait for it
+        while len(begun) > 1:
+            answers.append(_answer(begun.popleft(), home, module, threads, timeout))
+        begun.append((processes, _scheduled(processes, task, timeout), task))
+    while begun:
+        answers.append(_answer(begun.popleft(), home, module, threads, timeout))
+    return time.perf_counter() - began, answers
+
+
+def _scheduled(processes: Any, task: tuple[Any, ...], timeout: float | None) -> Any:
+    try:
+        return processes.schedule(_obey, args=task, timeout=timeout)
+    except RuntimeError:  # it has been closed
+        return _failed(BrokenProcessPool("its process ended"))
+
+
+def _answer(
+    begun: tuple[Any, Any, tuple[Any, ...]],
+    home: str,
+    module: str,
+    threads: int,
+    timeout: float | None,
+) -> _Answer:
+    """The answer to a call, which is made again where the server of all processes has ended."""
+    processes, future, task = begun
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            processes = _pool(home, module, threads)
+            future = _scheduled(processes, task, timeout)
         try:
-            future = processes.schedule(_obey, args=task, timeout=timeout)
-            answer: tuple[bool | None, bytes] = future.result()
+            answer: _Answer = future.result()
             return answer
-        except (BrokenProcessPool, CancelledError, RuntimeError):  # the server of all has ended
+        except (BrokenProcessPool, CancelledError):
             _close_pools(processes)
         except BaseException as ended:  # what pebble says of a process that died or took too long
             return False, pickle.dumps(ended)
@@ -306,7 +357,7 @@ def _close_pools(processes: Any = None) -> None:
 
 
 def _obey(call: bytes, home: str, expected: str | None, worker: str) -> tuple[bool | None, bytes]:
-    """In a process of a worker: make the call, in the client's folder and with its sources."""
+    """In a process of a worker: make a call, in the client's folder and with its sources."""
     if expected is not None:
         from ratecheck._processes.sources import SOURCES
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import os
 import platform
@@ -12,6 +13,11 @@ from typing import Any
 
 def versions() -> dict[str, str]:
     """Versions of what computes the numbers."""
+    return dict(_versions())
+
+
+@functools.cache
+def _versions() -> dict[str, str]:  # reading them takes milliseconds, and every block states them
     version_of = {"python": platform.python_version()}
     for name in ("ratecheck", "numpy", "scipy", "numba"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -21,6 +27,11 @@ def versions() -> dict[str, str]:
 
 def machine() -> dict[str, Any]:
     """The processor's name and the number of cores this process may use."""
+    return dict(_machine())
+
+
+@functools.cache
+def _machine() -> dict[str, Any]:
     cpu = platform.processor() or platform.machine()
     with contextlib.suppress(OSError, StopIteration):
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -60,6 +60,17 @@ def test_every_call_has_a_process_and_one_that_ends_costs_no_other(local: Path) 
     assert answers == {**wanted, 3: "ProcessExpired", 4: "InputError"}
 
 
+def test_short_calls_travel_together(local: Path) -> None:
+    there = elsewhere.current()
+    assert there is not None
+    client = there.engine.__self__._client  # type: ignore[attr-defined]
+    before = len(client.get_task_stream(count=10_000))
+    arguments = [(k,) for k in range(10, 810)]
+    answers = {k: f.result()[0] for k, f in pool.call_in_processes(_answer, arguments, 1)}
+    assert answers == {k: (10 + k) ** 2 for k in range(800)}
+    assert len(client.get_task_stream(count=10_000)) - before < 200
+
+
 def test_a_run_has_the_bits_of_one_process_and_resumes(
     local: Path, decay: rc.Experiment[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,16 +165,17 @@ def test_what_dask_says_of_a_task_is_said_in_a_line() -> None:
 
     calls = _calls()
     killed = SimpleNamespace(status="error", exception=lambda: KilledWorker("k", None, 3))
-    assert isinstance(calls._outcome(killed).exception(), BrokenProcessPool)
+    _, outcomes = calls._outcomes(killed, 2)
+    assert [type(outcome.exception()) for outcome in outcomes] == [BrokenProcessPool] * 2
     broken = SimpleNamespace(status="error", exception=lambda: ImportError("no ratecheck\nat all"))
     with pytest.raises(InputError, match=r"must run ratecheck; found ImportError: no ratecheck$"):
-        calls._outcome(broken)
-    other = SimpleNamespace(status="finished", result=lambda: (None, b"worker w must not"))
+        calls._outcomes(broken, 1)
+    other = SimpleNamespace(status="finished", result=lambda: (0, [(None, b"worker w must not")]))
     with pytest.raises(InputError, match=r"^worker w must not$"):
-        calls._outcome(other)
+        calls._outcomes(other, 1)
     for status in ("cancelled", "lost"):
         with pytest.raises(InputError, match="tcp://there:1 does not any more: what is stored"):
-            calls._outcome(SimpleNamespace(status=status))
+            calls._outcomes(SimpleNamespace(status=status), 1)
     calls._look()
     assert calls._cores == 3
     with pytest.raises(InputError, match="does not any more"):
