@@ -219,7 +219,10 @@ def _common_environment(system: Any) -> bool:
 def _joint_limit(
     system: Any, algorithm: AffPCL, steps: Steps | None, batch_size: int
 ) -> float | None:
-    """The limit of AffPCL with an implicit centre where only its joint recursion tells it."""
+    """The limit of AffPCL with an implicit centre, from its joint recursion.
+
+    None where one agent's recursion is enough to judge it.
+    """
     multipliers = steps.x if steps is not None else 1.0
     sample_moments(system, "A")  # refuses other kinds of systems
     alike = not isinstance(multipliers, tuple) or len(set(multipliers)) == 1

@@ -30,7 +30,7 @@ __all__ = ["OfAnotherRun", "all_of", "latest", "restore", "save"]
 
 _State = TypeVar("_State")
 _NAME = re.compile(r"round-(\d{8})")
-#: Checkpoints that stay: the newest, and the one before in case its disk fails.
+#: Checkpoints that stay: the newest, and the one before in case the newest cannot be read.
 _KEPT = 2
 
 
@@ -91,7 +91,7 @@ def latest(folder: Path | str) -> Path | None:
 
 
 def all_of(folder: Path | str) -> list[Path]:
-    """The checkpoints of a folder, the newest first; they are two where all went well."""
+    """The checkpoints of a folder, the newest first."""
     named = [
         path for path in path_of("folder", folder).glob("round-*") if _NAME.fullmatch(path.name)
     ]
@@ -142,8 +142,8 @@ def _write(target: Path, tensors: dict[str, Tensor], manifest: dict[str, Any]) -
     unfinished = Path(tempfile.mkdtemp(dir=target.parent, prefix="making-"))
     try:
         save_file(tensors, unfinished / "state.safetensors")
-        whole = {"digest": _digest(unfinished, manifest), **manifest}
-        (unfinished / "state.json").write_text(json.dumps(whole), encoding="utf-8")
+        complete = {"digest": _digest(unfinished, manifest), **manifest}
+        (unfinished / "state.json").write_text(json.dumps(complete), encoding="utf-8")
         if target.exists():
             shutil.rmtree(target)
         unfinished.rename(target)

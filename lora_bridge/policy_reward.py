@@ -129,7 +129,7 @@ class Models:
 
     @property
     def width(self) -> int:
-        """That of a hidden state and of the score head."""
+        """Numbers in a hidden state, and so in the score head."""
         config: Any = self.reward.bank.model.config
         return int(config.hidden_size)
 

@@ -22,7 +22,7 @@ splat: Any = simd.splat
 
 @compiled
 def _fma_loop(at: Any, count: Any) -> None:
-    """Twelve independent chains: more than any processor's latency times its units."""
+    """Twelve independent chains, so that none waits for the result of the one before it."""
     c = load(at, 0)
     p = q = r = s = t = u = c
     pp = qq = rr = ss = tt = uu = c

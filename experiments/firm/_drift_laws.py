@@ -39,7 +39,8 @@ from mgda.simplex import gram, simplex_qp
 
 __all__ = ["DriftExpansion", "Kink", "LargeBetaDrift", "Moments"]
 
-#: Stands for beta = 0, relative to the Gram matrix, as without it several weights may be optimal.
+#: Is used as beta where beta = 0, relative to the Gram matrix: without it several weights may be
+#: optimal.
 _LIMIT = 1e-9
 
 
@@ -105,8 +106,9 @@ class DriftExpansion:
 
     Attributes:
         moments: of one transition.
-        beta: the regularisation, of the raw Gram matrix or
-        normalise: of the one divided by its trace, equation (9).
+        beta: the regularisation.
+        normalise: whether beta belongs to the Gram matrix divided by its trace, equation (9), and
+            not to the raw one.
     """
 
     moments: Moments

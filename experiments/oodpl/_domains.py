@@ -20,14 +20,15 @@ OOD-PL             Algorithm 1 on the training domains, Algorithm 2 on T
 =================  ==================================================================
 
 HPL hence sees preferences of T, which no other method does. Baselines are solved exactly, RLHF by
-exact policy gradients, Algorithm 2 by Newton's method: differences are those of objectives and
-data, and of nothing that was not trained long enough. Algorithm 1 takes stochastic steps.
+exact policy gradients, Algorithm 2 by Newton's method: methods differ by their objectives and data,
+and not by how long they were trained. Algorithm 1 takes stochastic steps.
 
 *Controls*, which the paper does not have: "HPL (TR)" without the pairs of T; "MLE + (10)", the
 maximum likelihood reward of PPO with Algorithm 2 on T; the same with a beta that minimises the
 preference loss of the training domains ("MLE, fitted beta"). The last one matters: exp(r / beta)
 has one scale, which OOD-PL's phi fits to the preferences, whatever beta is, and the rivals' beta
-does not. "oracle" is RLHF on T with the true reward, "oracle, beta/10" the same, held less.
+does not. "oracle" is RLHF on T with the true reward, "oracle, beta/10" the same with a
+tenth of the penalty.
 
 *Instances.* One instance is one draw of all domains and samples. Differences are formed within an
 instance; 95 % intervals (Student) are over instances.

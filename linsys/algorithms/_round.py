@@ -54,8 +54,8 @@ class Sampling:
         steps: step sizes, constant within a round.
         local_steps: samples per agent between two communications.
         participate: maps a round to a 0/1 array (..., n, 1) with at least one agent, or None for
-            all agents always. What is unbiased with partial participation is so for agents chosen
-            uniformly, given their number.
+            all agents always. Where an algorithm is said to be unbiased with partial participation,
+            agents must be chosen uniformly, given their number.
 
     Raises:
         InputError: ``local_steps`` that are no positive whole number; in a round, a participation
@@ -113,7 +113,7 @@ class Collaborative(ABC, Generic[State]):
 
 
 def start_of(start: Any, oracle: Any) -> Start:
-    """A :class:`Start`, also of x alone; checked.
+    """Check a start; x alone becomes a :class:`Start` without theta.
 
     Raises:
         InputError: a start that is no finite array of floats, an oracle that is no Sampling.

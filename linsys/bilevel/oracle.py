@@ -217,7 +217,7 @@ class DomainOracle:
         return self.domain.pairs.weights
 
     def _namespace(self, phi: Any, theta: Any) -> Any:
-        """That of the parameters, which must fit."""
+        """The array namespace of the parameters, after a check of their shapes."""
         vector("phi", phi, self.q)
         vector("theta", theta, self.p)
         try:

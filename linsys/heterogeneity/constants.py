@@ -2,7 +2,7 @@
 
 Suprema are infinite for a Gaussian system with noise (eps > 0). ``definition="second-moment"``
 replaces them by root mean squares, the largest over the agents' environments, which is what enters
-a variance; ``definition=None`` takes them exactly where the suprema are infinite. See
+a variance; ``definition=None`` does so only where the suprema are infinite. See
 :mod:`linsys.heterogeneity.objectives` for the definitions of G_b.
 """
 
@@ -95,8 +95,8 @@ def sigma(
 def sigma_rms(system: System) -> MeasuredArray:
     """Root mean square noise at the solutions, (E_{mu^i} ||g^i(x_*^i)||^2)^(1/2), shape (n,).
 
-    What sigma bounds: the variance that an agent really fights when it learns alone. Exact for
-    finite systems, from Gaussian fourth moments in closed form for Gaussian ones.
+    This is the noise of an agent that learns alone, and at most sigma. Exact for finite systems,
+    from Gaussian fourth moments in closed form for Gaussian ones.
     """
     view = view_of(system)
     mean_square = view.residual_mean_square(view.system.x_star)

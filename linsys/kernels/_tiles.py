@@ -100,7 +100,7 @@ def common_tile(matrix, k, first, end, d, x, x0, entry, vector, sums):
 
 @compiled
 def base_product(matrix, reach, d, x, x0, y, y0):
-    """Rows y0.. <- a tiled d x d band matrix times rows x0.., with up to four rows to spare."""
+    """Rows y0.. <- a tiled d x d band matrix times rows x0..; writes up to four more rows."""
     for k in range(0, d, TILE):
         p = q = r = s = t = splat(0.0)
         first, end = reached(k, reach, d)

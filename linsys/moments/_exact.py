@@ -48,7 +48,7 @@ def exact_moments(
         agents: the agents to report, default all. Those of one type (mu, b, start, multiplier) are
             computed once.
         x0: start, shape (d,) or (n, d), default 0; the centre starts at its mean over the agents.
-        theta0: start of the objective weights (d,), default 0; of a known objective its value,
+        theta0: start of the objective weights (d,), default 0; for a known objective its weights,
             default theta_*^c.
 
     Raises:

@@ -26,7 +26,7 @@ from linsys.validate import real_array
 
 __all__ = ["separated"]
 
-#: At the optimum the largest product is 1 or all are 0, up to the solver's 1e-7.
+#: The optimum is at least 1 for separated comparisons and 0 for others, up to the solver's 1e-7.
 _HALF = 0.5
 
 

@@ -204,7 +204,7 @@ class ShareLoRA:
         return max(1, round(self.epochs * oracle.steps))
 
     def rate(self, t: int, total: int) -> float:
-        """The learning rate of step t of so many."""
+        """The learning rate of step t out of ``total``."""
         return self.gamma * (1.0 - t / total) if self.schedule == "linear" else self.gamma
 
     def round(self, state: State, oracle: Oracle) -> tuple[State, dict[int, str]]:
@@ -218,7 +218,7 @@ class ShareLoRA:
         return self.move(state, oracle, self.pool(G), G, missing), missing
 
     def pool(self, G: Any) -> Any:
-        """What the server makes of gradients (N, r, w): their mean (1, r, w)."""
+        """The mean (1, r, w) of gradients (N, r, w), which the server computes."""
         return array_namespace(G).sum(G, axis=0, keepdims=True) / G.shape[0]
 
     def together(self, t: int, oracle: Any) -> Mask:
@@ -231,7 +231,7 @@ class ShareLoRA:
         """The rest of :meth:`round`, coordinate by coordinate and user by user.
 
         A user on a machine of its own moves its personal coordinates with it, and a server the
-        shared ones; what comes out in the others then has no meaning.
+        shared ones; the other coordinates of the result are then meaningless.
 
         Args:
             state: of all users or of some.
@@ -280,14 +280,14 @@ class ShareLoRA:
         return int(np.rint(self.warmup * oracle.steps))
 
     def _check_left(self, state: State, oracle: Any) -> int:
-        """All steps, of which the state must have one left."""
+        """The number of all steps; refuses a state that has made them all."""
         total = self.total(oracle)
         if state.t >= total:
             raise InputError(f"`state` must have steps left; found all {total} done")
         return total
 
     def gradients(self, state: State, oracle: Any) -> tuple[Any, dict[int, str]]:
-        """Gradients (N, r, w) of the norm that is allowed, zero of users that are rejected."""
+        """Gradients (N, r, w), clipped to the largest norm allowed; zero for rejected users."""
         xp = array_namespace(state.X)
         epoch, step = divmod(state.t, oracle.steps)
         together = getattr(oracle, "grads", None)

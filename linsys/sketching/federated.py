@@ -289,12 +289,12 @@ class Federated(ABC):
         return _unusable(values if self.sends_modules else state.X[rows, :] + values)
 
     def _one_by_one(self, state: State, oracle: Any) -> Iterator[tuple[int, Outcome]]:
-        """What became of each device, one after the other."""
+        """Train one device after the other; the rows of each, or why there are none."""
         for device in range(len(self.ranks)):
             yield device, self._outcome_of_one(state, device, oracle)
 
     def _outcome_of_one(self, state: State, device: int, oracle: Any) -> Outcome:
-        """What became of one device."""
+        """Train one device; its rows, or why there are none."""
         training, gradient = self._device(state, device, oracle), None
         while True:
             try:

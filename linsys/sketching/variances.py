@@ -92,7 +92,7 @@ def largest_data_variance(
 def dissimilarity_curve(
     system: LeastSquares, radius: float, r: int, ranks: Sequence[int], c_h: Sequence[float]
 ) -> list[Constant]:
-    """The least sigma_h^2 in the ball for every c_h: what the pair can trade.
+    """For every c_h, the least sigma_h^2 with which Assumption 4.3 holds in the ball.
 
     >>> inputs = [[1.0]]
     >>> system = LeastSquares([[0.0]], inputs=(inputs, inputs), targets=([[1.0]], [[3.0]]))

@@ -31,7 +31,11 @@ __all__ = ["UsersClient", "UsersServer"]
 
 @dataclass(eq=False)
 class UsersServer:
-    """The shared coordinates. A state also has the steps of an epoch and of each user the last."""
+    """The shared coordinates.
+
+    A state also has the steps of an epoch, ``steps``, and the last step that each user answered,
+    ``heard``, -1 for none.
+    """
 
     federation: Federation
 
@@ -49,7 +53,7 @@ class UsersServer:
         return self.form() | {"steps": steps}
 
     def form(self) -> Any:
-        """A state of that form, from no hellos."""
+        """A state with the shapes that every state has, made without asking the clients."""
         start, algorithm = self.federation.start, self.federation.algorithm
         clients = self.federation.clients
         everybody = algorithm.init(start, self.federation.blank(users=clients))
@@ -99,7 +103,7 @@ class UsersServer:
         return {"X": state["X"][0][:, shared]}, digests, missing
 
     def _request(self, state: Any, user: int, more: Mapping[str, Any] | None = None) -> Parcel:
-        """The shared coordinates; all of them for a user without a known step after the warm-up."""
+        """The shared coordinates; all coordinates for a user not heard of since the warm-up."""
         heard = state["heard"][user]
         sent = _columns_to_send(self.federation.algorithm, self._oracle(state), heard)
         facts = {"steps": state["steps"], "heard": heard, **(more or {})}
@@ -157,7 +161,7 @@ class UsersClient:
         return self._made
 
     def answer(self, request: Parcel) -> Parcel | Lost:
-        """The gradient in the coordinates that are shared in this step; or the end."""
+        """The gradient in the coordinates that are shared in this step; at the end, the SHA-256."""
         algorithm, t = self.federation.algorithm, request.number("t")
         oracle = _SingleUser(self._oracle, self.number, request.number("steps"))
         state = self._state(request, oracle, t)
@@ -182,7 +186,7 @@ class UsersClient:
         sent = taken = _columns_to_send(algorithm, oracle, heard)
         kept = self._kept.before(t, {"X": state.X, "moments": state.moments})
         warm = algorithm.warm(oracle)
-        if kept is None and heard >= warm:  # else it would start anew, unnoticed
+        if kept is None and heard >= warm:  # a user that lost its files would start anew, unnoticed
             raise self._kept.missing_error(heard)
         if kept is not None and kept[0] > warm:  # it has personal coordinates already
             taken = torch.from_numpy(algorithm.mask(oracle.modules))

@@ -80,7 +80,7 @@ class Local:
         return {i: Parcel.decode(client(hello.encode())) for i, client in self.clients.items()}
 
     def ask(self, requests: Mapping[int, bytes], timeout: float) -> Iterator[tuple[int, Any]]:
-        """One after the other; time does not pass."""
+        """Ask one client after the other, without a time limit."""
         for client, data in requests.items():
             if client in self.clients:
                 yield client, self.clients[client](data)

@@ -123,14 +123,14 @@ def started(
             env=environment(home) | {_MARK: mark},
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,  # an interrupt is for us: we end it
+            start_new_session=True,  # Ctrl-C reaches this process alone, which then ends it
         )
         yield process
     finally:
         try:
             _end_marked(mark)
         finally:
-            _end_marked(mark)  # again, as a signal may have come in between; there is only one
+            _end_marked(mark)  # again, as a signal may have interrupted the first call
             if process is not None:
                 process.wait()
                 if process.stdout is not None:

@@ -75,7 +75,7 @@ class Rules:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Rules:
-        """Those that a run's options name; 0 as ``least`` stands for all clients.
+        """The rules among a run's options; 0 as ``least`` stands for all clients.
 
         >>> Rules.of({"least": 0, "timeout": 9.0, "model": "x"})
         Rules(least=None, timeout=9.0, gather=120.0, attempts=1)
@@ -159,18 +159,18 @@ class _Exchange:
         numbered = {i: p for i, p in everybody.items() if 0 <= i < self.federation.clients}
         present = {i: parcel for i, parcel in numbered.items() if "lost" not in parcel.facts}
         if len(present) < least:
-            there = ", ".join(map(str, sorted(present))) or "none"
+            numbers = ", ".join(map(str, sorted(present))) or "none"
             others = [
                 f"; client {i}: {numbered[i].text('lost')}" for i in numbered.keys() - present
             ]
             raise TooFewClients(
-                f"{least} clients must be connected after {wait:g} s; found {len(present)}: {there}"
-                + "".join(others)
+                f"{least} clients must be connected after {wait:g} s; "
+                f"found {len(present)}: {numbers}{''.join(others)}"
             )
         return present
 
     def carry(self, asking: Asking, t: int, base: Path) -> Any:
-        """What a generator of requests returns, once it has its answers."""
+        """Send what a generator requests, hand it the answers, and return its result."""
         try:
             requests = next(asking)
             while True:

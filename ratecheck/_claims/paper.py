@@ -267,7 +267,7 @@ class Paper:
         }
 
     def _ids(self, kind: type, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options, with other claims named by their whole ids."""
+        """The options, with the full ids of the claims that they name."""
         known = {field.name for field in dataclasses.fields(kind) if field.init}
         if unknown := sorted(set(options) - known):
             raise InputError(
@@ -277,13 +277,13 @@ class Paper:
         resolved = dict(options)
         for key in RELATIONS:
             if key in resolved:
-                resolved[key] = self._whole_id(resolved[key])
+                resolved[key] = self._full_id(resolved[key])
         if resolved.get("sharpens"):  # the paper does not print it
             resolved.setdefault("printed_as", "ours")
         if not isinstance(uses := resolved.get("uses", ()), str):
-            resolved["uses"] = tuple(map(self._whole_id, uses))
+            resolved["uses"] = tuple(map(self._full_id, uses))
         return resolved
 
-    def _whole_id(self, name: str) -> str:
-        """The id of a claim, which may be named without its paper."""
+    def _full_id(self, name: str) -> str:
+        """The full id of a claim, which may be named without its paper."""
         return name if "." in name else f"{self.id}.{name}"

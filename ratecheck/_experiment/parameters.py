@@ -28,7 +28,8 @@ from linsys.validate import check_choice, check_flag, check_integer, check_numbe
 
 __all__ = ["check_parameters", "meanings", "param"]
 
-#: A whole number counts something, and no machine computes with more of it, unless `high` says so.
+#: The largest whole number that is allowed without `high`: it is a count, and no machine could
+#: compute with more.
 MOST = 10**8
 #: The key of a field's metadata that holds the arguments of :func:`param`.
 _KEY = "ratecheck"

@@ -17,8 +17,11 @@ from ratecheck._claims.fields import Numbers
 
 #: Coordinates (B, m) to scores (B,), larger is better.
 Score = Callable[[Numbers], Numbers]
+#: Standard deviation of the first cloud of points.
 _SPREAD = 0.15
+#: Step of the one-sided differences.
 _WIDTH = 1e-6
+#: Moving single coordinates ends where a pass over all of them gains no more than this.
 _GAIN = 1e-10
 #: The range of scores at which a bound is attained and nothing is left to climb.
 _ATTAINED = (1 - 1e-9, 1 + 1e-9)

@@ -179,8 +179,7 @@ def femnist_source(
 
     Raises:
         InputError: what :func:`experiments.affpcl.figures._images.read_leaf` raises; too few
-        writers with more
-            training images than features.
+            writers with more training images than features.
     """
     least = 4 * (features + 1) // 3 + 2
     writers = list(read_leaf(path, users=agents + 1, min_samples=least).values())

@@ -8,7 +8,7 @@ Guarantee: the ratio is O~(max{1/n, nu delta_env, nu delta_obj}) (Theorem 1, Pro
 exponent +1 in delta until saturation, as an upper bound.
 
 Regime: t = 10^13 and n to infinity (extrapolated from n, 2 n and 4 n, which removes 1/n and 1/n^2),
-so that delta is all there is; small levels, up to ``fit_to``.
+so that only what delta adds is left; small levels, up to ``fit_to``.
 
 What is true. The noise of AffPCL at the solution is A(s)(x_*^i - x_*^c) - Phi(s)(theta_*^i -
 theta_*^c) plus terms of size 1/n: its second moment is a *square* in the differences. Lemma D.2

@@ -104,7 +104,7 @@ def _paired(left: Numbers, right: Numbers) -> Numbers:
 
 
 def _halved(operator: Numbers, size: int) -> Numbers:
-    """The same on the entries a <= b of symmetric matrices."""
+    """An operator on matrices as one on the entries a <= b of symmetric matrices."""
     rows, columns = np.triu_indices(size)
     upper, lower = rows * size + columns, columns * size + rows
     both = operator[..., upper, :]

@@ -32,11 +32,12 @@ def train(
     betas: Sequence[float] = (),
     name: str = "",
 ) -> dict[str, Values]:
-    """One draw trained to the end; what is seen of every step along axis 0, steps in all.
+    """Train on one draw to the end, and measure every step.
 
-    ``name`` is the arm's: what is kept for a run to go on belongs to it.
+    ``name`` is the arm's: a run that was killed goes on from the checkpoints under this name.
 
     Returns:
+        Arrays whose first axis is the step:
         ``weights`` (steps, C, 2), ``scores`` (steps, C, 2) of the rollout in use, ``kl_token`` and
         ``kl_sequence`` (steps, C) of it; ``drift`` (steps,), the disagreement; ``others`` (steps,
         len(betas)), what it would be with other betas for the same gradients; ``cosine`` (steps,
@@ -119,9 +120,9 @@ def _drift(G: Values, weights: Values) -> float:
 
 
 def judge(setup: FirmSetup, theta: Any, use: str, k: int) -> Values:
-    """Mean rewards (R,) of one policy on the prompts for tests; all policies use the same numbers.
+    """Mean rewards (R,) of one policy on the test prompts, for all R >= 2 rewards of the figure.
 
-    All rewards of the figure, two or more.
+    All policies are sampled with the same random numbers.
 
     Args:
         setup: the model and its rewards.
@@ -152,7 +153,7 @@ def judge(setup: FirmSetup, theta: Any, use: str, k: int) -> Values:
 
 
 def step_size(setup: FirmSetup, context: rc.Context) -> float:
-    """That of the largest mean reward of FIRM on other draws, where there is a choice."""
+    """The step size with which FIRM has the largest mean reward on the tuning draws."""
     arm = Arm(setup.config.firm())
 
     def score(alpha: float, k: int) -> float:

@@ -46,7 +46,7 @@ BEST = rc.Space(fields={"gamma": _GAMMA, "M": _M}, view=_best, batched=True)
 
 
 def _with_constant(*, constant: Any, **fields: Any) -> SimpleNamespace:
-    """Processes the first of whose critics' features is a constant."""
+    """Processes in which the first feature of every critic is a constant."""
     s = processes().view(**fields)
     c = constant[:, None, None]
     rest = np.sqrt(1 - c**2) * s.chains.phi

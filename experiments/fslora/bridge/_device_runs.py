@@ -18,7 +18,7 @@ from experiments.bridge.models import Values
 if TYPE_CHECKING:
     from linsys.sketching.federated import Federated, Report, State
 
-#: An algorithm of a step size and a seed.
+#: Makes an algorithm from a step size and a seed.
 Method = Callable[[float, int], "Federated"]
 #: What is summed over the rounds of a run: see :func:`path`.
 SUMS: dict[str, Callable[[State, State, Report], float]] = {

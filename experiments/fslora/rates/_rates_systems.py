@@ -3,7 +3,7 @@
 f_i(B, A) = E|B A - y I|_F^2 / 2 with B A of shape (n, n) and y = d_i + sigma or d_i - sigma with
 equal chances in every batch; rank r, sketches of rank k_i. Devices i and i + q are alike, q the
 number of (k_i, d_i) given. With B = A' at the start all steps keep B = A', which fixes
-the scale that a loss of B A leaves free; A (r, n) is then all there is, and replicates and devices
+the scale that a loss of B A leaves free; only A (r, n) is stored then, and replicates and devices
 are trailing axes. With lambda the mean of (r/k_i - 1)/(r - 1) and d that of d_i,
 
     grad_A f^S = G(A) = (1 - lambda) A A'A - d A + lambda r diag(|a_j|^2) A,
@@ -138,7 +138,7 @@ class Squares:
 
     @cached_property
     def _draws(self) -> tuple[Array, NDArray[np.int64], NDArray[np.int64]]:
-        """All diagonals, (r, all), where those of a kind of device begin, and how many it has."""
+        """Diagonals of all kinds of devices, (r, all), where each kind begins, and its number."""
         counts = np.array([len(S) for S in self.sketches], dtype=np.int64)
         return np.concatenate(self.sketches).T, np.cumsum(counts) - counts, counts
 

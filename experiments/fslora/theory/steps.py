@@ -93,7 +93,7 @@ class LocalSteps:
         return gradients, join(B, A) - join(*self._start)
 
     def descent(self) -> Numbers:
-        """The same for steps along -gamma times the gradient of l~(.; S), by differences."""
+        """X_i^{t,H} - X_i^{t,0} for steps of size gamma along -grad l~(.; S), by differences."""
         (B, A), S, step = self._start, self._dense, self.gamma[:, None, None]
         m, start = B.shape[-2], join(*self._start)
         for h in range(self.x.shape[2]):

@@ -153,8 +153,9 @@ def eq_9_28_concave(system: System, theta: Numbers, other: Numbers, share: Numbe
     """J(s pi + (1 - s) pi') >= s J(pi) + (1 - s) J(pi') + beta s (1 - s)/2 E_x ||pi - pi'||_1^2, J
     the objective (8).
 
-    At least beta s (1 - s) / 2 E_x ||pi - pi'||_1^2, returned first; the excess is exactly beta
-    E_x [s KL(pi || m) + (1 - s) KL(pi' || m)] with m = s pi + (1 - s) pi'.
+    The first side is beta s (1 - s) / 2 E_x ||pi - pi'||_1^2, the second J(s pi + (1 - s) pi') - s
+    J(pi) - (1 - s) J(pi'), which is beta E_x [s KL(pi || m) + (1 - s) KL(pi' || m)] with m = s pi +
+    (1 - s) pi'.
     """
     one, two = system.policy.pi(theta), system.policy.pi(other)
     s = share[..., None, None]

@@ -17,8 +17,8 @@ meta-learning. *The loss*: HPL (TR) minimises the preference loss of the policy 
 domains and has no reward at all.
 
 *Policies that do not transfer.* Policies and rewards are linear in the same features, so that a
-policy from other domains is as good here on a new one as a reward from there, which is DPO's and
-HPL's luck. In the third row every domain turns the features of policies to a random orthogonal
+policy from other domains is as good here on a new one as a reward from there, which favours DPO
+and HPL. In the third row every domain turns the features of policies to a random orthogonal
 basis of its own, with the rewards as before. What was learned about theta elsewhere is of no use
 then, and any reward with (10) on the new domain has to be ahead, meta-learned or not; checked.
 

@@ -10,7 +10,7 @@ flatter; exp(r / beta) approaches a standard normal distribution; a larger beta 
 accuracy, as Theorem 1 has it, whose bound on ||grad L||^2 is O(1/K + 1/beta^2).
 
 *Derived: for a linear reward beta is a step size.* Only phi / beta enters (10), and so L(phi) =
-G(phi / beta) with a G that knows no beta. Then grad L = grad G / beta, and a step of size eta on
+G(phi / beta) with a G without beta. Then grad L = grad G / beta, and a step of size eta on
 phi is one of size eta / beta^2 on phi / beta:
 
     phi_{k+1} / beta = phi_k / beta - (eta / beta^2) grad G(phi_k / beta).
@@ -18,10 +18,11 @@ phi is one of size eta / beta^2 on phi / beta:
 The same samples from phi_0 = 0 give the same policies for all beta, rounding aside, if eta grows
 like beta^2, or if the reward's features are multiplied by beta at one eta. At one eta for all beta,
 beta = 0.1 has 6400 times the step of beta = 8. Which of them is better is then a matter of eta: a
-small step favours small beta, a large one, at which they explode, large beta. ||grad L|| ~ 1 / beta
-holds at phi_0 before anything is learned, so that a bound of order 1 / beta^2 says nothing about
-what is learned. A reward bounded by s can give weights in [exp(-s / beta), exp(s / beta)] alone:
-there beta is more than a step size, and a large one takes away what policies can be told.
+small step favours small beta; a large one, with which small beta diverge, favours large beta.
+||grad L|| ~ 1 / beta holds at phi_0 before anything is learned, so that a bound of order 1 / beta^2
+says nothing about what is learned. A reward bounded by s gives weights in [exp(-s / beta),
+exp(s / beta)] only: there beta is more than a step size, and with a large one all weights are near
+1, so that policies learn little.
 
 What the text leaves open, and the choices here: rewards are linear, and s tanh(phi . xi / s) with
 s = 2 where it says so. Quantiles are over prompts and answers of the held-out domain, gradients

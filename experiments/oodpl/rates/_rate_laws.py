@@ -80,7 +80,7 @@ class InnerLoop:
         return np.linalg.eigh(self.oracle.inner_hessian(self.phi, self.theta))
 
     def factor(self, alpha: float) -> float:
-        """The factor of theta - theta_* by an exact step in the limit: max |1 - alpha H|."""
+        """The factor of theta - theta_* in an exact step, in the limit: max |1 - alpha H|."""
         return float(np.abs(1.0 - alpha * self.spectrum[0]).max())
 
     @cached_property
@@ -115,10 +115,10 @@ class InnerLoop:
         return float(alpha * abs(c * (self.outer[0] @ u)) * turned / self.factor(alpha))
 
     def floor(self, alpha: float) -> tuple[float, float]:
-        """E ||error||^2 for one sample per step: in first order of alpha, and with a part of more.
+        """E ||error||^2 for one sample per step: to first order in alpha, and beyond it.
 
-        The second number has finite steps and the noise of H_z; only the noise of K and higher
-        derivatives are missing.
+        The second number includes further orders in alpha and the noise of H_z; it leaves out the
+        noise of K and higher derivatives.
         """
         from scipy.linalg import solve_continuous_lyapunov
 

@@ -12,12 +12,12 @@ sigma_3^2 is the variance of a sampled pair's gradient. No term has eta, or the 
 Derived:
 
 - All domains, exact: with P_L, the largest curvature of L, and eta <= 1/P_L the mean is at most 2
-  (L(phi_0) - inf L) / (eta K), and its exponent is -1 as soon as the sum has converged: the first
-  rounds are all there is in it. -1 says that L was flat at the end, not how fast it became so.
+  (L(phi_0) - inf L) / (eta K), and its exponent is -1 as soon as the sum has converged: then only
+  the first rounds contribute to it. -1 says that L was flat at the end, not how fast it became so.
 - P has another unit than a curvature of L: a linear reward has P = 0 and an infinite step. With r
   = s tanh(phi . xi / s), P is proportional to 1/s and P_L does not depend on s for large s: the
-  step 1/(4P) over 1/P_L has the exponent 1 in s; it is too small by far or leads away from the
-  minimum as one likes.
+  step 1/(4P) over 1/P_L has the exponent 1 in s; depending on s it is far too small, or so large
+  that it leads away from the minimum.
 - One domain per round: phi moves about the minimum with the covariance of the domains' gradients,
   and E||grad L||^2 ends at (eta/2) tr(A C), A the Hessian of L and C the covariance of a round's
   hypergradient (:class:`experiments.oodpl.rates._rate_laws.OuterLoop`): exponent 1 in eta, where

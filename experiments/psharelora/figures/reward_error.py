@@ -4,9 +4,9 @@ Problem and assumptions: N users on a finite set of trajectories with isotropic 
 B W_i plus a tail of a given Sigma_tail, and the heads W_i have a part in common. Every user has N_p
 comparisons. The error E |(r_hat - r*)(tau0) - (r_hat - r*)(tau1)|^2 is exact, over all pairs.
 
-Algorithms: maximum likelihood with a shared B ("shared", the paper's), with a B of one's own
-("local"), one Delta for all ("global"), and no constraint ("full"), all with ||Delta_i||_F bounded
-by twice the longest (3.1).
+Algorithms: maximum likelihood with a shared B ("shared", the paper's), with a B of each user's
+own ("local"), one Delta for all ("global"), and no constraint ("full"), all with ||Delta_i||_F
+bounded by twice the longest (3.1).
 
 Guarantee: Theorem 4.2 bounds the error of "shared" by terms in k (d1 + N d2) / (N N_p) and the
 tail; Remark 2 compares it with k (d1 + d2) / N_p and d1 d2 / N_p.
