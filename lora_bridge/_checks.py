@@ -21,7 +21,7 @@ __all__ = [
     "texts",
     "texts_by_client",
     "tokenizer_of",
-    "wholes",
+    "whole_numbers",
 ]
 
 _Item = TypeVar("_Item")
@@ -70,7 +70,7 @@ def probabilities(name: str, value: Any, *shape: int | str) -> Tensor:
     return rows
 
 
-def wholes(name: str, value: Any) -> Tensor:
+def whole_numbers(name: str, value: Any) -> Tensor:
     """Return ``value`` if it is a tensor of whole numbers, such as tokens."""
     if not isinstance(value, Tensor) or value.is_floating_point() or value.is_complex():
         raise InputError(f"`{name}` must be a tensor of whole numbers; found {described(value)}")

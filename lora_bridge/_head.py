@@ -149,9 +149,9 @@ def computed_at(model: nn.Module, places: Tensor, last: Tensor | None) -> Iterat
         assert last is not None
         sequences, _, width = output.shape
         counted = last.reshape(sequences, -1, 1) >= 0
-        whole = output.new_zeros(sequences, tokens, width)
+        spread_out = output.new_zeros(sequences, tokens, width)
         # a sum: places of -1 point at the first token, to which they add zero
-        return whole.scatter_add(1, _index(last, sequences, width), output * counted)
+        return spread_out.scatter_add(1, _index(last, sequences, width), output * counted)
 
     head = head_of(model)
     assert head is not None

@@ -31,7 +31,7 @@ from torch import Tensor
 from linsys.bilevel import DomainData
 from linsys.bilevel.arrays import vector
 from linsys.validate import InputError, check_instance, check_integer, check_number
-from lora_bridge._checks import floats, masks, tensors, wholes
+from lora_bridge._checks import floats, masks, tensors, whole_numbers
 from lora_bridge.policy_reward import Models
 from lora_bridge.tasks import check_tokens, stacked
 
@@ -65,23 +65,23 @@ class TextDomain(DomainData):
         super().__post_init__()
         check_instance("models", self.models, Models, "Models, the policy and the reward")
         tokens = tensors("tokens", self.tokens)
-        whole = tuple(tokens["input_ids"].shape) if "input_ids" in tokens else ()
-        parts = {"input_ids": wholes, "attention_mask": masks, "target_mask": masks}
+        sizes = tuple(tokens["input_ids"].shape) if "input_ids" in tokens else ()
+        parts = {"input_ids": whole_numbers, "attention_mask": masks, "target_mask": masks}
         for name, checked in parts.items():
             shape = tuple(checked(name, tokens[name]).shape) if name in tokens else None
-            if shape != whole or whole[:-1] != self.mu_hat.shape:
+            if shape != sizes or sizes[:-1] != self.mu_hat.shape:
                 raise InputError(
                     f"`tokens` must have {name} for {self.mu_hat.shape} prompts and answers, all "
                     f"of one length; found {shape}"
                 )
-        if (self.mu_hat[~self.there] > 0).any():
+        if (self.mu_hat[~self.has_answer] > 0).any():
             raise InputError(f"`mu_hat` of `{self.name}` must be 0 where there is no answer")
-        read = {name: value[torch.from_numpy(self.there)] for name, value in tokens.items()}
+        read = {name: value[torch.from_numpy(self.has_answer)] for name, value in tokens.items()}
         check_tokens(f"domain `{self.name}`", self.models.policy.bank.model, read)
 
     @cached_property
-    def there(self) -> NDArray[np.bool_]:
-        """Which prompts have which answers, (X, Y)."""
+    def has_answer(self) -> NDArray[np.bool_]:
+        """Whether prompt x has an answer y, (X, Y)."""
         return np.asarray((self.tokens["target_mask"].sum(-1) > 0).cpu().numpy())
 
     @property
@@ -118,7 +118,7 @@ class TextDomain(DomainData):
     def table(self, function: Any, missing: float) -> Array:
         """What a function of a batch gives for every answer, (X, Y); ``missing`` for no answer."""
         values = np.full(self.mu_hat.shape, missing)
-        x, y = np.nonzero(self.there)
+        x, y = np.nonzero(self.has_answer)
         with torch.no_grad():
             for part, batch in self.parts(x, y):
                 values[x[part], y[part]] = function(batch)[0].double().cpu().numpy()

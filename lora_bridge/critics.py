@@ -74,9 +74,9 @@ class Critics:
             returns: shape (N, b, K, M).
             counted: which are tokens, (N, b, K).
         """
-        there = counted[..., None].to(critics.w)
-        errors = ((self.value(critics, hidden) - returns) * there).flatten(1, 2)
-        errors = errors / there.sum((1, 2))[..., None]
+        mask = counted[..., None].to(critics.w)
+        errors = ((self.value(critics, hidden) - returns) * mask).flatten(1, 2)
+        errors = errors / mask.sum((1, 2))[..., None]
         flat = hidden.to(critics.w).flatten(1, 2)
         gradient = torch.cat([flat.mT @ errors, errors.sum(1, keepdim=True)], dim=1)
         if self.optimizer == "sgd":

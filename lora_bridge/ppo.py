@@ -79,8 +79,8 @@ def gae(
     check_number("lam", lam, low=0.0, high=1.0)
     for name, value in (("rewards", rewards), ("values", values)):
         floats(name, value, *counted.shape, "M")
-    there = counted[..., None].to(rewards)
-    rewards, values = rewards * there, values * there
+    mask = counted[..., None].to(rewards)
+    rewards, values = rewards * mask, values * mask
     following = torch.cat([values[..., 1:, :], torch.zeros_like(values[..., :1, :])], dim=-2)
     errors = rewards + gamma * following - values
     advantages = torch.empty_like(errors)
@@ -93,9 +93,9 @@ def gae(
 
 def whiten(advantages: Tensor, counted: Tensor) -> Tensor:
     """Mean 0 and variance 1 over the tokens of each client and objective of (N, b, K, M)."""
-    there = counted[..., None].to(floats("advantages", advantages, *counted.shape, "M"))
-    count = there.sum((1, 2), keepdim=True)
-    centred = (advantages - (advantages * there).sum((1, 2), keepdim=True) / count) * there
+    mask = counted[..., None].to(floats("advantages", advantages, *counted.shape, "M"))
+    count = mask.sum((1, 2), keepdim=True)
+    centred = (advantages - (advantages * mask).sum((1, 2), keepdim=True) / count) * mask
     variance = (centred**2).sum((1, 2), keepdim=True) / count
     return centred / torch.sqrt(variance + _TINY)
 
@@ -183,12 +183,12 @@ def token_weights(counted: Tensor, average: str = "token") -> Tensor:
     fully, which makes the surrogate's gradient one of the expected return of a response.
     """
     check_choice("average", average, AVERAGES)
-    there = counted.float()
+    mask = counted.float()
     if average == "sum":
-        return there
+        return mask
     if average == "sequence":
-        return there / there.sum(-1, keepdim=True)
-    return there / there.sum(-1).mean(1)[:, None, None]
+        return mask / mask.sum(-1, keepdim=True)
+    return mask / mask.sum(-1).mean(1)[:, None, None]
 
 
 def surrogate(clip: float = 0.2, temperature: float = 1.0) -> Loss:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from linsys.validate import InputError, check_indexed, check_instance, check_integer, check_number
-from lora_bridge._checks import finite, floats, masks, probabilities, tensors, wholes
+from lora_bridge._checks import finite, floats, masks, probabilities, tensors, whole_numbers
 from lora_bridge.bank import INPUTS
 
 __all__ = [
@@ -113,7 +113,7 @@ def pooled_features(model: Any, texts: Mapping[str, Tensor]) -> Tensor:
     """
     check_instance("model", model, torch.nn.Module, "a model of transformers")
     tensors("texts", texts)
-    ids = wholes("input_ids", texts.get("input_ids"))
+    ids = whole_numbers("input_ids", texts.get("input_ids"))
     masks("attention_mask", texts.get("attention_mask"))
     if ids.ndim not in (2, 3) or (ids.ndim == 3 and ids.shape[1] != 2):
         raise InputError(

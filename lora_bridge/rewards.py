@@ -77,7 +77,8 @@ class Declared:
     """A function with the range that it keeps to.
 
     Raises:
-        InputError: a range that is none; something else than a function of prompts and responses.
+        InputError: ends that are no numbers with low < high; something else than a function of
+            prompts and responses.
 
     >>> short = Declared("short", lambda prompts, responses: [-len(r) for r in responses], -9, 0)
     >>> scores([short], [["?"]], [["no"]])

@@ -256,7 +256,7 @@ def _log_ratios(domain: TextDomain, theta: Tensor) -> Tensor:
 def _prompts(domain: TextDomain, seed: int, k: int, size: int) -> dict[str, Tensor]:
     """Prompts drawn for step k, padded on the left, (size, P)."""
     x, _ = domain.draw_inner(seed, k, 0, size)
-    batch = domain.batch(x, np.argmax(domain.there[x], axis=1))
+    batch = domain.batch(x, np.argmax(domain.has_answer[x], axis=1))
     asked = batch["attention_mask"] * (1 - batch["target_mask"])
     lengths = asked.sum(-1, keepdim=True)
     width = int(lengths.max())

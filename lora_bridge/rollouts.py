@@ -35,7 +35,7 @@ from linsys.validate import (
     shown,
 )
 from lora_bridge._batches import part_of_scale
-from lora_bridge._checks import masks, tensors, texts_by_client, tokenizer_of, wholes
+from lora_bridge._checks import masks, tensors, texts_by_client, tokenizer_of, whole_numbers
 from lora_bridge._decoding import clients_at_a_time, decode, end_tokens, positions
 from lora_bridge._head import head_of
 from lora_bridge._noise import token_keys
@@ -326,7 +326,7 @@ def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
     """Check that :func:`sample` can answer these prompts; raises the errors that it would."""
     check_instance("bank", bank, AdapterBank, "an AdapterBank of the model")
     tensors("prompts", prompts)
-    ids = wholes("input_ids", prompts.get("input_ids"))
+    ids = whole_numbers("input_ids", prompts.get("input_ids"))
     mask = masks("attention_mask", prompts.get("attention_mask"))
     if head_of(bank.model) is None or not hasattr(bank.model, "generate"):
         raise InputError(

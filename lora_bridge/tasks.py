@@ -23,7 +23,7 @@ from linsys.validate import (
     check_instance,
     check_integer,
 )
-from lora_bridge._checks import tensors, wholes
+from lora_bridge._checks import tensors, whole_numbers
 from lora_bridge.bank import INPUTS, AdapterBank, Batch, Loss
 from lora_bridge.failures import memory_explained, unsound
 from lora_bridge.models import longest
@@ -184,7 +184,7 @@ def check_tokens(who: str, model: Any, batch: Batch) -> None:
     if ids is None or not hasattr(model, "get_input_embeddings"):
         return
     known = model.get_input_embeddings().num_embeddings
-    low, high = (int(end) for end in wholes(f"input_ids of {who}", ids).aminmax())
+    low, high = (int(end) for end in whole_numbers(f"input_ids of {who}", ids).aminmax())
     if low < 0 or high >= known:
         raise InputError(
             f"{who} must have tokens that the model knows, 0 to {known - 1}; "
@@ -207,7 +207,7 @@ def _kinds(shard: Batch) -> dict[str, tuple[int, ...]]:
 
 
 def stacked(parts: Sequence[Batch], device: torch.device) -> dict[str, Tensor]:
-    """Samples of several clients with a client axis in front, without padding that none needs."""
+    """Samples of several clients on a leading axis, padded to the longest and no further."""
     joined = {name: torch.stack([part[name] for part in parts]) for name in parts[0]}
     mask, end = joined.get("attention_mask"), None
     if mask is not None:  # padding may be on either side

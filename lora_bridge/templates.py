@@ -262,9 +262,9 @@ class Layout:
         turns = _messages(f"\n\nAssistant:{answer}") if "\n\nHuman:" in answer else []
         if len(turns) < 2 or not self._closing:
             return ""
-        whole = self._rendered([*messages, *turns], "", answered=True)
-        end = whole.rfind(self._closing)
-        return whole[len(text) : end + len(self._closing)] if whole.startswith(text) else ""
+        rendered = self._rendered([*messages, *turns], "", answered=True)
+        end = rendered.rfind(self._closing)
+        return rendered[len(text) : end + len(self._closing)] if rendered.startswith(text) else ""
 
     def _rendered(self, messages: list[dict[str, str]], prompt: str, answered: bool = False) -> str:
         try:
@@ -295,11 +295,11 @@ class Layout:
         if not self._chat:
             return
         said = {"role": "assistant", "content": _PROBES[1]}
-        whole = self._rendered([_user(_PROBES[0]), said], _PROBES[0], answered=True)
-        place = whole.rfind(_PROBES[1])
-        if whole.startswith(first) and place >= len(first):
-            self._gap = whole[len(first) : place]
-        after = whole[place + len(_PROBES[1]) :] if place >= 0 else ""
+        rendered = self._rendered([_user(_PROBES[0]), said], _PROBES[0], answered=True)
+        place = rendered.rfind(_PROBES[1])
+        if rendered.startswith(first) and place >= len(first):
+            self._gap = rendered[len(first) : place]
+        after = rendered[place + len(_PROBES[1]) :] if place >= 0 else ""
         ids, offsets = self._tokens([after])[0] if after else ([], [])
         special = {*self.tokenizer.all_special_ids, *self.tokenizer.get_added_vocab().values()}
         ends = [end for i, (_, end) in zip(ids, offsets, strict=True) if i in special]
@@ -328,10 +328,10 @@ def _reads(template: str, name: str) -> bool:
 def _added(tokenizer: Any) -> tuple[list[int], list[int]]:
     """What a tokenizer itself puts before and after a text."""
     bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    whole = tokenizer("a")["input_ids"]
-    for at in range(len(whole) - len(bare) + 1):
-        if whole[at : at + len(bare)] == bare:
-            return whole[:at], whole[at + len(bare) :]
+    marked = tokenizer("a")["input_ids"]
+    for at in range(len(marked) - len(bare) + 1):
+        if marked[at : at + len(bare)] == bare:
+            return marked[:at], marked[at + len(bare) :]
     return [], []
 
 

@@ -53,9 +53,9 @@ __all__ = ["SimplexSolution", "gram", "kkt_residual", "min_norm", "regulariser",
 
 #: What an answer's residual is promised to be at most.
 ACCURACY = 1e-12
-#: Programs are solved in pieces of so many numbers: they stay in a core's cache.
+#: Programs are solved in pieces with at most this many numbers, which stay in a core's cache.
 _PIECE = 1 << 15
-#: Gradients are converted to float64 in pieces of so many numbers.
+#: Gradients are converted to float64 in pieces with at most this many numbers.
 _CONVERTED = 1 << 22
 
 

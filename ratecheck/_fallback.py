@@ -100,11 +100,11 @@ def _is_taken(name: str) -> bool:
     if top not in PACKAGES:
         return False
     if top not in _taken:
-        there = sys.modules.get(top)
-        if there is None:
+        loaded = sys.modules.get(top)
+        if loaded is None:
             ours = _is_ours(_found_by_others(top, None)) and not _users_folders(top)
         else:  # a user's folder may be a part of ours since before ratecheck was imported
-            ours = _is_ours(there.__spec__) and all(_lies_in(top, p) for p in there.__path__)
+            ours = _is_ours(loaded.__spec__) and all(_lies_in(top, p) for p in loaded.__path__)
         _taken[top] = not ours
     return _taken[top]
 
@@ -187,8 +187,8 @@ class _Finder:
 
     def _under_own_name(self, name: str) -> ModuleSpec | None:
         plain = plain_name(name)
-        there = sys.modules.get(plain)
-        if not self.for_users or (there is not None and _is_ours(there.__spec__)):
+        loaded = sys.modules.get(plain)
+        if not self.for_users or (loaded is not None and _is_ours(loaded.__spec__)):
             return _same_as(name, plain)
         *above, _ = plain.split(".")
         return _with_our_imports(PathFinder.find_spec(name, [str(ROOT.joinpath(*above))]))

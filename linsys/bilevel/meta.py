@@ -213,7 +213,7 @@ class MetaTraining:
         return [state, *(after for after, _ in rounds(self, oracle, state, self.K))]
 
     def tasks(self, state: State, domains: int) -> tuple[int, ...]:
-        """Numbers of the domains of the coming round, out of so many."""
+        """Which of so many domains take part in the coming round, by their numbers from 0 on."""
         if self.every_task:
             return tuple(range(domains))
         return (int(uniforms(self.seed, TASK, state.t, 0, 1, 1)[0, 0] * domains),)

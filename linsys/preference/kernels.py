@@ -35,8 +35,8 @@ __all__ = [
     "pull",
 ]
 
-#: What became of a user's head: a maximum; comparisons that its sign predicts without exception;
-#: neither within the limit; a matrix to be inverted that is not regular; nothing was asked.
+#: How the search for a user's head ended: at a maximum; with a head that predicts all labels, so
+#: that there is none; at the limit of its steps; with a singular matrix; or the user was left out.
 CONVERGED, SEPARATED, UNDECIDED, SINGULAR, LEFT_OUT = 0, 1, 2, 3, 4
 
 #: Newton steps move the logits of a separated user by about one each.

@@ -85,8 +85,8 @@ class GridTransport:
     def _greet_new_nodes(self) -> set[int]:
         """Greet new SuperNodes; the clients that have named theirs since the last call."""
         now = time.monotonic()
-        there = [node for node in self._grid.get_node_ids() if node not in self._known]
-        fresh = [node for node in there if now > self._greeted.get(node, -_AGAIN) + _AGAIN]
+        unknown = [node for node in self._grid.get_node_ids() if node not in self._known]
+        fresh = [node for node in unknown if now > self._greeted.get(node, -_AGAIN) + _AGAIN]
         self._greeted |= dict.fromkeys(fresh, now)
         messages = [_message(self._hello.encode(), node, None) for node in fresh]
         sent = zip(self._send(messages), fresh, strict=True)

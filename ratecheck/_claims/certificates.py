@@ -328,8 +328,8 @@ class Certificate:
 def certify(claim: Claim, fields: Fields) -> Certificate:
     """Evaluate one instance (B = 1) in high precision, twice; a violation must survive both.
 
-    Where the two contradict each other, the second must come out the same again, and an excess over
-    the bound must survive a third one of more digits, or vanish in it.
+    Where the two contradict each other, the second must be the same when it is repeated, and an
+    excess over the bound must survive a third one of more digits, or vanish in it.
 
     Raises:
         Unsettled: if it does neither, or if the second comes out differently.

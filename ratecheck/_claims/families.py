@@ -34,11 +34,11 @@ def parents(records: Sequence[Record]) -> dict[str, str]:
 
 def corrections(records: Sequence[Record]) -> set[str]:
     """Ids of the statements that replace a false one and are not themselves in the paper."""
-    whole = parents(records)
+    reading_of = parents(records)
     return {
         record["corrected"]
         for record in records
-        if record["corrected"] and whole.get(record["id"]) != record["corrected"]
+        if record["corrected"] and reading_of.get(record["id"]) != record["corrected"]
     }
 
 
@@ -54,7 +54,7 @@ def roles(records: Sequence[Record]) -> dict[str, str]:
     >>> roles([lemma, sharp, {**read, "reading_of": "my.lemma"}])
     {'my.lemma_sharper': 'sharper', 'my.lemma_sec4': 'other reading'}
     """
-    replacing, whole = corrections(records), parents(records)
+    replacing, reading_of = corrections(records), parents(records)
     role_of = {}
     for record in records:
         name = record["id"]
@@ -62,7 +62,7 @@ def roles(records: Sequence[Record]) -> dict[str, str]:
             role_of[name] = "corrected"
         elif record.get("sharpens"):
             role_of[name] = "sharper"
-        elif false(record) and name in whole:
+        elif false(record) and name in reading_of:
             role_of[name] = "other reading"
     return role_of
 

@@ -61,7 +61,7 @@ _HINTS = {
 def quiet() -> Iterator[None]:
     """Within the block, warnings are ignored: what a user wrote may divide by zero on the way.
 
-    A decorator, too. NaN and infinity are judged by what becomes of them.
+    Also a decorator. NaN and infinity are left to those who use the result.
     """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")

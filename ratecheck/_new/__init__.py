@@ -25,9 +25,9 @@ def write_project(name: str, into: Path) -> list[Path]:
     Where ``into`` has a pyproject.toml, its table of papers gets the new one as well.
 
     Raises:
-        InputError: a name that is none of a Python package in lower case, or that another paper
-            has; a folder that exists; one that cannot be written; a pyproject.toml that cannot be
-            changed.
+        InputError: a name that is not that of a Python package in lower case, or that another
+            paper has; a folder that exists; one that cannot be written; a pyproject.toml that
+            cannot be changed.
     """
     if not re.fullmatch("[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise InputError(

@@ -35,15 +35,15 @@ def write(results: Sequence[Result], folder: Path) -> None:
     revisions = revisions_of_claims([result.item for result in results])
     fresh = {r.item.id: (r, revisions.get(r.item.id)) for r in results}
     known = known_in(folder)
-    whole = [
+    complete = [
         fresh.get(item.id) or (of_known(item, known[item.id]), known[item.id].get("revision"))
         for item in _with_others(results)
         if item.id in fresh or item.id in known
     ]
-    results = [result for result, _ in whole]
+    results = [result for result, _ in complete]
     instances = folder / "counterexamples"
     files = {
-        folder / "verdicts.json": dump(_data(whole)) + "\n",
+        folder / "verdicts.json": dump(_data(complete)) + "\n",
         folder / "verdicts.md": markdown(results),
     }
     replay = {}
@@ -107,9 +107,9 @@ def _row(result: Result) -> list[str]:
     return [f"`{entry.id}`", plain(entry.source), verdict.label, *numbers]
 
 
-def _data(whole: Sequence[tuple[Result, str | None]]) -> dict[str, Any]:
+def _data(complete: Sequence[tuple[Result, str | None]]) -> dict[str, Any]:
     claims = []
-    for result, revision in whole:
+    for result, revision in complete:
         claim = result.to_dict()
         del claim["best"]
         claims.append({**claim, "revision": revision} if revision else claim)

@@ -103,7 +103,7 @@ class Bar:
         self._bar.update(self._task, completed=done, total=total, whole=int(done))
 
     def doing(self, what: str) -> None:
-        """Say beside the name what takes time just now; nothing if empty."""
+        """Show beside the name what is being done; the name alone if ``what`` is empty."""
         said = f"{self._name} ({what})" if what else self._name
         self._bar.update(self._task, description=said)
 

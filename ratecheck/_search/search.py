@@ -301,14 +301,14 @@ class Search:
         self._repeat(one, self._evaluated(one))
 
     def _evaluated(self, batch: Batch) -> EvaluatedSides:
-        """Both sides; of a slow measure part by part, for whoever asks in between."""
+        """Both sides; those of a slow measure part by part, so that progress can be seen."""
         done = 0
         while done < len(batch):
             size = len(batch) - done
             if not self.claim.space.batched and self._pace * size > _LONG:
                 size = max(1, int(_LONG / self._pace))
-            whole = size == len(batch)
-            part = batch if whole else batch.subset(np.arange(done, done + size))
+            complete = size == len(batch)
+            part = batch if complete else batch.subset(np.arange(done, done + size))
             begun = time.perf_counter()
             try:
                 sides = evaluate(self.claim, part, self._watch, trusted=self.trusted)

@@ -113,7 +113,7 @@ def _judge_in_worker(
 
 
 def _verdict_of_worker(future: Future[Verdict], item: Item, limit: float, note: Path) -> Verdict:
-    """The worker's verdict, or what became of the worker."""
+    """The worker's verdict, or one that says how the worker ended without a verdict."""
     from pebble import ProcessExpired
 
     begun = trace_module.begun(note)

@@ -76,7 +76,7 @@ def test_questions_prefer_the_right_answer_and_hold_wrong_ones() -> None:
     assert [pair[:3] for pair in made.pairs] == [(0, 0, 1), (0, 0, 2), (1, 0, 1)]
     assert sum(pair[3] for pair in made.pairs) == pytest.approx(1.0)
     domain = made.domain(TOKENIZER, models())
-    assert domain.there.tolist() == [[True] * 3, [True, True, False], [True, False, False]]
+    assert domain.has_answer.tolist() == [[True] * 3, [True, True, False], [True, False, False]]
     assert domain.policy.lengths[0].tolist() == [2.0, 2.0, 2.0]  # with the end token
     law = answer_law(domain, domain.models.theta())
     assert law.sum(axis=1) == pytest.approx(1.0)
