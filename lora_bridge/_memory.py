@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-__all__ = ["estimated_bytes", "free_memory", "kept_bytes", "recomputed"]
+__all__ = ["estimated_bytes", "free_memory", "kept_bytes", "layers_of", "recomputed"]
 
 #: Numbers that a layer keeps of a token, in widths: as many as GPT-2's, a third more than Llama's.
 _WIDTHS = 25
@@ -113,7 +113,7 @@ def _text(path: Path | str) -> str:
 @contextmanager
 def recomputed(model: Any) -> Iterator[None]:
     """Inside, passes keep what enters a layer; backward passes, inside too, compute it again."""
-    layers = _layers(model)
+    layers = layers_of(model)
     for layer in layers:
         layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
     try:
@@ -123,7 +123,7 @@ def recomputed(model: Any) -> Iterator[None]:
             del layer.forward
 
 
-def _layers(model: Any) -> list[nn.Module]:
+def layers_of(model: Any) -> list[nn.Module]:
     """The model's layers: the first list of modules that is as long as its configuration says."""
     count = getattr(getattr(model, "config", None), "num_hidden_layers", None)
     for module in model.modules():

@@ -71,6 +71,7 @@ from lora_bridge._head import (
 from lora_bridge._hook import Adapter
 from lora_bridge._memory import estimated_bytes, free_memory, kept_bytes, recomputed
 from lora_bridge._packed import packed
+from lora_bridge._prefix import layers_below, reused
 from lora_bridge._sharing import Layout, can_share, layout_of, shared
 from lora_bridge.targets import find_targets, shape_of
 
@@ -102,6 +103,8 @@ class AdapterBank:
         checkpoint: in gradients, keep only what enters a layer and compute the layer again in the
             backward pass: less memory for a third more time.
         share: whether tokens that sequences of a client begin with are computed once.
+        reuse: whether the layers below the first adapted one are computed once for a sequence, and
+            their states kept, up to 1 GiB of them; then sequences do not share tokens.
         dropout: LoRA's dropout of an adapter's input, on in gradients only.
         autocast: a dtype to compute in, such as ``torch.bfloat16``; adapters stay as they are.
         frozen: added to the frozen matrices, one (m, n) each: see :meth:`merged`.
@@ -124,6 +127,7 @@ class AdapterBank:
     memory: int | None = None
     checkpoint: bool = False
     share: bool = True
+    reuse: bool = False
     dropout: float = 0.0
     autocast: torch.dtype | None = None
     names: tuple[str, ...] = field(init=False)
@@ -132,6 +136,7 @@ class AdapterBank:
     _bytes_by_shape: dict[Any, int] = field(init=False, repr=False, default_factory=dict)
     _options: dict[str, bool] = field(init=False, repr=False)
     _adapted: list[nn.Module] = field(init=False, repr=False)
+    _below: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_instance(
@@ -140,7 +145,7 @@ class AdapterBank:
         check_number("scaling", self.scaling, low=0.0, low_open=True)
         check_choice("engine", self.engine, ("bank", "sequential", "vmap"))
         check_number("dropout", self.dropout, low=0.0, high=1.0, high_open=True)
-        for name in ("checkpoint", "share"):
+        for name in ("checkpoint", "share", "reuse"):
             check_flag(name, getattr(self, name))
         for name in ("chunk", "memory"):
             if getattr(self, name) is not None:
@@ -159,6 +164,7 @@ class AdapterBank:
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "modules", Modules([shape_of(module) for module in adapted]))
         object.__setattr__(self, "_adapted", adapted)
+        object.__setattr__(self, "_below", layers_below(self.model, adapted) if self.reuse else 0)
         object.__setattr__(self, "frozen", self._one_per_module("frozen", self.frozen))
         # no later token would use a cache of keys and values
         known = inspect.signature(self.model.forward).parameters
@@ -254,6 +260,8 @@ class AdapterBank:
                 stack.enter_context(self.adapted(X, scale, train=train))
             if train and self.checkpoint:
                 stack.enter_context(recomputed(self.model))
+            if self._below and not self.checkpoint:
+                stack.enter_context(reused(self.model, self._below, flat))
             stack.enter_context(shared(self.model, layout))
             if head_of(self.model) is None or "target_places" not in flat:
                 yield []
@@ -264,7 +272,13 @@ class AdapterBank:
 
     def _layout(self, X: Tensor | None, flat: Batch, train: bool) -> Layout | None:
         """How the sequences share tokens, where that is exact and saves time."""
-        if not self.share or self.engine != "bank" or X is None or (train and self.dropout):
+        if (
+            not self.share
+            or self._below
+            or self.engine != "bank"
+            or X is None
+            or (train and self.dropout)
+        ):
             return None  # without adapters the model is what it is, bit for bit
         # elsewhere a loss may read the states of padding
         known = "target_places" in flat or type(self.model).__name__.endswith(_POOLED)

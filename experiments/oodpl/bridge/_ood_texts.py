@@ -106,7 +106,8 @@ class DomainSetup(Setup):
             try:
                 bank = self.bank(getattr(config, name))
                 if config.layers is not None:
-                    bank = bank.with_options(targets=in_last_layers(bank.names, config.layers))
+                    last = in_last_layers(bank.names, config.layers)
+                    bank = bank.with_options(targets=last, reuse=True)
             except InputError as error:  # the bank calls its modules `targets`
                 raise InputError(str(error).replace("`targets`", f"`{name}`")) from None
             return Adapter(bank, self.tensor(bank.modules.start(rank, rng)))

@@ -1,0 +1,137 @@
+"""The layers below the first adapted one, computed once for each sequence.
+
+Nothing in these layers changes, so that what they make of a sequence is the same in every pass. The
+states of its tokens are kept, those that were not asked for the longest going first. Padding behind
+a sequence is not kept: in a causal model no token of the sequence reads it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from lora_bridge._batches import Batch
+from lora_bridge._head import head_of
+from lora_bridge._memory import layers_of
+
+__all__ = ["layers_below", "reused"]
+
+#: Bytes of states that are kept of one model.
+_MOST = 1 << 30
+
+
+class _States(OrderedDict[Any, Tensor]):
+    """States of sequences by layer and tokens, (tokens, h) each."""
+
+    bytes = 0
+
+    def find(self, key: Any) -> Tensor | None:
+        """Those of a sequence, which are now the last to go."""
+        if key not in self:
+            return None
+        self.move_to_end(key)
+        return self[key]
+
+    def keep(self, key: Any, states: Tensor) -> None:
+        """Keep these, and let others go where they are too many."""
+        if key not in self:
+            self[key] = states
+            self.bytes += states.nbytes
+        while self.bytes > _MOST:
+            self.bytes -= self.popitem(last=False)[1].nbytes
+
+
+_kept: WeakKeyDictionary[nn.Module, _States] = WeakKeyDictionary()
+#: Whether a model's states are those of a causal one, as far as it was tried.
+_causal: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+#: Two passes over the same tokens differ by less than this, relative to the largest state.
+_ROUNDING = 1e-3
+
+
+def layers_below(model: nn.Module, adapted: Collection[nn.Module]) -> int:
+    """How many layers come before the first adapted module; 0 where that is not known."""
+    layers = layers_of(model)
+    inside = [not set(adapted).isdisjoint(layer.modules()) for layer in layers]
+    held = {module for layer in layers for module in layer.modules()}
+    if not layers:
+        return 0
+    if not set(adapted) <= held | {head_of(model)} or not _is_causal(model):
+        return 0
+    # the last one may compute some tokens only, see lora_bridge/_head.py
+    return inside.index(True) if True in inside[:-1] else len(layers) - 1
+
+
+def _is_causal(model: Any) -> bool:
+    """Whether states do not depend on later tokens; tried once, on a few tokens."""
+    if model not in _causal:
+        ids = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 0]], device=next(model.parameters()).device)
+        states: list[Any] = []
+        handle = layers_of(model)[-1].register_forward_hook(lambda *three: states.append(three[2]))
+        try:
+            with torch.no_grad():
+                model(input_ids=ids, attention_mask=(ids > 0).long())
+        finally:
+            handle.remove()
+        whole = states[0] if isinstance(states[0], Tensor) else torch.full((2, 4, 1), torch.nan)
+        apart = float((whole[0, :3] - whole[1, :3]).abs().max())
+        _causal[model] = apart <= _ROUNDING * float(whole.abs().max())  # NaN is not
+    return _causal[model]
+
+
+@contextmanager
+def reused(model: nn.Module, below: int, flat: Batch) -> Iterator[None]:
+    """Inside, a pass of these sequences does not compute the layers below, if they are known."""
+    keys = _keys(below, flat) if below and not torch.is_autocast_enabled() else None
+    if keys is None:
+        yield
+        return
+    states = _kept.setdefault(model, _States())
+    layers, width = layers_of(model)[:below], flat["input_ids"].shape[1]
+    known = [states.find(key) for key in keys]
+    if all(rows is not None for rows in known):
+        padded = nn.utils.rnn.pad_sequence([k for k in known if k is not None], batch_first=True)
+        padded = nn.functional.pad(padded, (0, 0, 0, width - padded.shape[1]))
+        with _forward(layers, lambda *inputs, **named: padded):
+            yield
+        return
+
+    def keep(module: nn.Module, inputs: Any, output: Tensor) -> None:
+        for key, row in zip(keys, output.detach(), strict=True):
+            states.keep(key, row[: len(key[-1]) // flat["input_ids"].element_size()].clone())
+
+    handle = layers[-1].register_forward_hook(keep)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _keys(below: int, flat: Batch) -> list[tuple[int, bytes]] | None:
+    """A key for each sequence; None where padding is not behind the sequences."""
+    ids, mask = flat.get("input_ids"), flat.get("attention_mask")
+    if ids is None or mask is None or "position_ids" in flat:
+        return None
+    lengths = mask.sum(1)
+    place = torch.arange(ids.shape[1], device=ids.device)
+    if not torch.equal(mask.bool(), place < lengths[:, None]):
+        return None
+    rows = zip(ids.cpu().numpy(), lengths.tolist(), strict=True)
+    return [(below, row[:length].tobytes()) for row, length in rows]
+
+
+@contextmanager
+def _forward(layers: Sequence[nn.Module], function: Callable[..., Any]) -> Iterator[None]:
+    """Inside, layers compute this instead."""
+    for layer in layers:
+        layer.forward = function
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward

@@ -1,0 +1,134 @@
+"""Layers below the first adapted one are computed once for a sequence, and change no number."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from lora_bridge import _prefix
+from lora_bridge.bank import AdapterBank, Batch
+from lora_bridge.losses import answer_loss
+from lora_bridge.targets import in_last_layers
+from tests.lora_bridge._models import TARGETS, small_model
+
+KINDS = ("gpt2", "llama")
+
+
+def banks(kind: str, targets: list[str] | None = None) -> tuple[AdapterBank, AdapterBank]:
+    """With and without reuse, on two equal models; by default the last layer is adapted."""
+    pair = []
+    for reuse in (True, False):
+        model = small_model(kind, torch.float64)
+        names = AdapterBank(model, TARGETS[kind]).names
+        chosen = in_last_layers(names, 1) if targets is None else targets
+        pair.append(AdapterBank(model, chosen, reuse=reuse, share=False))
+    return pair[0], pair[1]
+
+
+def batch(rows: list[list[int]], width: int, left: bool = False) -> Batch:
+    """One client's sequences, of which the last two tokens are scored."""
+    ids = torch.zeros(1, len(rows), width, dtype=torch.int64)
+    mask, target = torch.zeros_like(ids), torch.zeros_like(ids)
+    for i, row in enumerate(rows):
+        place = slice(width - len(row), width) if left else slice(0, len(row))
+        ids[0, i, place] = torch.tensor(row)
+        mask[0, i, place] = 1
+        target[0, i, place.stop - 2 : place.stop] = 1
+    return {"input_ids": ids, "attention_mask": mask, "target_mask": target}
+
+
+def adapters(bank: AdapterBank) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return 0.1 * torch.randn(1, 2, bank.width, generator=generator, dtype=torch.float64)
+
+
+def first_layer(bank: AdapterBank) -> list[int]:
+    """A list that grows by one whenever the first layer's attention is computed."""
+    calls: list[int] = []
+    layer = _prefix.layers_of(bank.model)[0]
+    inner = next(m for name, m in layer.named_modules() if name.endswith(("attn", "self_attn")))
+    inner.register_forward_hook(lambda *_: calls.append(1))
+    return calls
+
+
+A, B, C = [3, 4, 5, 6, 7], [8, 9, 3], [5, 6, 5, 6]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_the_same_and_known_sequences_are_not_computed_again(kind: str) -> None:
+    ours, plain = banks(kind)
+    calls, X = first_layer(ours), adapters(ours)
+    for rows, width, computed in (
+        ([A, B], 5, 1),
+        ([A, B], 5, 1),
+        ([B, A, B], 7, 1),  # in another order, and with more padding
+        ([C, A], 5, 2),  # one of them is new
+        ([C], 4, 2),
+        ([A[:4]], 4, 3),  # a beginning is another sequence
+    ):
+        data = batch(rows, width)
+        values, slopes = ours.gradients(X, data, answer_loss)
+        expected, true = plain.gradients(X, data, answer_loss)
+        torch.testing.assert_close(values, expected, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(slopes, true, rtol=1e-5, atol=1e-8)
+        assert len(calls) == computed
+
+
+def test_second_derivatives_are_the_same() -> None:
+    ours, plain = banks("llama")
+    X, data = adapters(ours), batch([A, C], 5)
+    for _ in range(2):
+        torch.testing.assert_close(
+            ours.hvp(X, data, answer_loss, X),
+            plain.hvp(X, data, answer_loss, X),
+            rtol=1e-5,
+            atol=1e-8,
+        )
+
+
+def test_with_the_head_alone_all_layers_are_known() -> None:
+    ours, plain = banks("llama", ["lm_head"])
+    calls, X, data = first_layer(ours), adapters(ours), batch([A, B], 6)
+    for _ in range(3):
+        torch.testing.assert_close(
+            ours.losses(X, data, answer_loss),
+            plain.losses(X, data, answer_loss),
+            rtol=1e-6,
+            atol=1e-9,
+        )
+    assert len(calls) == 1
+
+
+def test_what_cannot_be_known_is_computed() -> None:
+    ours, _ = banks("llama")
+    calls, X = first_layer(ours), adapters(ours)
+    left = batch([A, B], 6, left=True)
+    for count in (1, 2):  # padding in front
+        ours.losses(X, left, answer_loss)
+        assert len(calls) == count
+    everywhere = AdapterBank(ours.model, TARGETS["llama"], reuse=True)
+    assert everywhere._below == 0  # an adapter in the first layer
+
+
+def test_states_that_were_not_asked_for_the_longest_go_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    states = _prefix._States()
+    monkeypatch.setattr(_prefix, "_MOST", 3 * 8)
+    for key in "abc":
+        states.keep(key, torch.ones(1, dtype=torch.float64))
+    assert states.find("a") is not None
+    states.keep("d", torch.ones(1, dtype=torch.float64))
+    assert (list(states), states.bytes) == (["c", "a", "d"], 24)
+
+
+def test_an_equal_model_has_states_of_its_own() -> None:
+    ours, _ = banks("llama")
+    X, data = adapters(ours), batch([A], 5)
+    ours.losses(X, data, answer_loss)
+    other, _ = banks("llama")
+    with torch.no_grad():
+        for parameter in _prefix.layers_of(other.model)[0].parameters():
+            parameter.mul_(2)
+    assert not torch.allclose(ours.losses(X, data, answer_loss), other.losses(X, data, answer_loss))
