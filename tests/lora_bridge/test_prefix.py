@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lora_bridge import _prefix
+from lora_bridge._memory import layers_of
 from lora_bridge.bank import AdapterBank, Batch
 from lora_bridge.losses import answer_loss
 from lora_bridge.targets import in_last_layers
@@ -46,7 +47,7 @@ def adapters(bank: AdapterBank) -> Tensor:
 def first_layer(bank: AdapterBank) -> list[int]:
     """A list that grows by one whenever the first layer's attention is computed."""
     calls: list[int] = []
-    layer = _prefix.layers_of(bank.model)[0]
+    layer = layers_of(bank.model)[0]
     inner = next(m for name, m in layer.named_modules() if name.endswith(("attn", "self_attn")))
     inner.register_forward_hook(lambda *_: calls.append(1))
     return calls
@@ -129,6 +130,6 @@ def test_an_equal_model_has_states_of_its_own() -> None:
     ours.losses(X, data, answer_loss)
     other, _ = banks("llama")
     with torch.no_grad():
-        for parameter in _prefix.layers_of(other.model)[0].parameters():
+        for parameter in layers_of(other.model)[0].parameters():
             parameter.mul_(2)
     assert not torch.allclose(ours.losses(X, data, answer_loss), other.losses(X, data, answer_loss))
