@@ -103,9 +103,9 @@ def _lowest(mu: NDArray[Any], matrices: NDArray[Any]) -> NDArray[Any]:
     return np.linalg.eigvalsh(symmetric).min(axis=(1, 2))[:, None, None, None]
 
 
-def distance(found: Any, expected: Any) -> float:
+def distance(actual: Any, expected: Any) -> float:
     """The largest difference relative to the largest entry, or to one where all vanish."""
-    a, b = np.asarray(found, dtype=float), np.asarray(expected, dtype=float)
+    a, b = np.asarray(actual, dtype=float), np.asarray(expected, dtype=float)
     assert a.shape == b.shape
     return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-3))
 

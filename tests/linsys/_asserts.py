@@ -16,10 +16,12 @@ from tests.linsys._examples import Samples, as_torch, enumerate_states, run
 ROUNDING = 1e-12
 
 
-def assert_equal_numbers(found: Any, expected: Any, what: str, tolerance: float = ROUNDING) -> None:
-    found, expected = np.asarray(found), np.asarray(expected)
-    assert found.shape == expected.shape, f"{what}: {found.shape} is not {expected.shape}"
-    gap = np.abs(found - expected).max() / max(1.0, np.abs(expected).max())
+def assert_equal_numbers(
+    actual: Any, expected: Any, what: str, tolerance: float = ROUNDING
+) -> None:
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, f"{what}: {actual.shape} is not {expected.shape}"
+    gap = np.abs(actual - expected).max() / max(1.0, np.abs(expected).max())
     assert gap <= tolerance, f"{what}: relative difference {gap:.3g}"
 
 

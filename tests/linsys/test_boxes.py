@@ -291,11 +291,11 @@ def test_an_open_comparison_is_taken_both_ways() -> None:
         return 1 if x > 1 else 2
 
     paths = Paths(3)
-    found: dict[int, set[int]] = {0: set(), 1: set(), 2: set()}
+    kept: dict[int, set[int]] = {0: set(), 1: set(), 2: set()}
     for rows, active, value in every_path(formula, 3, 10, paths):
         for row in rows[active]:
-            found[int(row)].add(value)
-    assert found == {0: {1, 2}, 1: {1}, 2: {2}}
+            kept[int(row)].add(value)
+    assert kept == {0: {1, 2}, 1: {1}, 2: {2}}
     assert not paths.open.any()
 
 

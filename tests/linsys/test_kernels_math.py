@@ -104,11 +104,11 @@ def apply(rows: Any, *inputs: np.ndarray, outputs: int = 1) -> list[np.ndarray]:
     return [v.reshape(-1)[:size] for v in results]
 
 
-def worst_ulps(found: np.ndarray, x: np.ndarray, exact: Callable[[Any], Any]) -> float:
+def worst_ulps(computed: np.ndarray, x: np.ndarray, exact: Callable[[Any], Any]) -> float:
     """Largest distance to the exact value at 40 digits, in units in its last place."""
     worst = 0.0
     with mpmath.workdps(40):
-        for value, at in zip(found.tolist(), x.tolist(), strict=True):
+        for value, at in zip(computed.tolist(), x.tolist(), strict=True):
             truth = exact(at if isinstance(at, list) else mpmath.mpf(at))
             if truth == 0:
                 assert value == 0, f"f({at!r}) = {value!r} is not zero"

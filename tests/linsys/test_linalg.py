@@ -102,11 +102,11 @@ def reference_stretch(matrix: Array) -> NDArray[Any]:
 
 
 def errors(
-    found: NDArray[Any], matrices: Array, reference: Callable[[Array], Any]
+    results: NDArray[Any], matrices: Array, reference: Callable[[Array], Any]
 ) -> NDArray[np.float64]:
     """The largest error of each matrix in units of eps ||M|| d; 0 / 0 counts as none."""
     counted = []
-    for got, matrix in zip(found, matrices, strict=True):
+    for got, matrix in zip(results, matrices, strict=True):
         gap = np.abs(np.atleast_1d(got).astype(object) - reference(matrix)).max()
         unit = EPS * reference_norm(matrix) * len(matrix)
         counted.append(float(gap / unit) if unit else float(gap))

@@ -29,8 +29,8 @@ def difference(gradient, X, t=1e-5):
     return np.array([(gradient(X + t * e) - gradient(X - t * e)).ravel() / (2 * t) for e in unit])
 
 
-def assert_close(found, expected):
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
+def assert_close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-7 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("kind", KINDS)

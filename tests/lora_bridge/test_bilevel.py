@@ -138,8 +138,8 @@ def clients(tokens: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value[None] for name, value in tokens.items() if name != "target_mask"}
 
 
-def distance(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).detach().norm() / expected.detach().norm())
+def distance(actual: Tensor, expected: Tensor) -> float:
+    return float((actual - expected).detach().norm() / expected.detach().norm())
 
 
 def both_ways(domain: TextDomain, batch: int | None) -> tuple[Tensor, Tensor]:

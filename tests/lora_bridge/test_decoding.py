@@ -49,11 +49,11 @@ def _both(bank: AdapterBank, **options: Any) -> tuple[dict[str, Tensor], dict[st
     return sample(bank, X, _prompts(), **settings), sample(plain, X, _prompts(), **settings)
 
 
-def _assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def _assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     """Below 1e-12 for some hundreds of double operations in a row on numbers of at most 10."""
     for name, value in expected.items():
         atol = 1e-12 if value.is_floating_point() else 0
-        torch.testing.assert_close(found[name], value, atol=atol, rtol=0)
+        torch.testing.assert_close(actual[name], value, atol=atol, rtol=0)
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "neox"])

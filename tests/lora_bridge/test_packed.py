@@ -24,11 +24,11 @@ def model(monkeypatch: pytest.MonkeyPatch) -> nn.Sequential:
     return layers.requires_grad_(False)
 
 
-def assert_alike(found: Tensor, expected: Tensor) -> None:
+def assert_alike(actual: Tensor, expected: Tensor) -> None:
     """Sums of 70 products of about 1, in other orders."""
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=0)
     with pytest.raises(AssertionError):
-        torch.testing.assert_close(found + 1e-4, expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(actual + 1e-4, expected, atol=1e-5, rtol=0)
 
 
 def test_products_are_alike_and_modules_are_put_back(model: nn.Sequential) -> None:

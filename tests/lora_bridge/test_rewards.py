@@ -92,7 +92,7 @@ def test_clients_with_rewards_of_their_own_and_one_call_for_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "found"),
+    ("values", "message_end"),
     [
         ([0.0, 1.5], r"found 1.5 for 'bb'"),
         ([-1e-6, 1.0], r"found -1e-06 for 'a'"),
@@ -100,9 +100,9 @@ def test_clients_with_rewards_of_their_own_and_one_call_for_each() -> None:
         ([0.0, math.inf], "found inf for 'bb'"),
     ],
 )
-def test_values_outside_the_declared_range_are_named(values: list[float], found: str) -> None:
+def test_values_outside_the_declared_range_are_named(values: list[float], message_end: str) -> None:
     reward = Declared("polite", lambda prompts, responses: values, 0, 1)
-    message = r"reward polite must be in its declared range \[0, 1\]; " + found
+    message = r"reward polite must be in its declared range \[0, 1\]; " + message_end
     with pytest.raises(InputError, match=message):
         scores([reward], [["p", "q"]], [["a", "bb"]])
 
@@ -294,7 +294,7 @@ def test_the_beginning_of_a_long_prompt_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "outputs", "found"),
+    ("kind", "outputs", "message_end"),
     [
         ("lm", 1, "found LlamaForCausalLM"),
         ("gpt2", 2, "found GPT2ForSequenceClassification with 2"),
@@ -302,10 +302,10 @@ def test_the_beginning_of_a_long_prompt_is_not_read(tmp_path: Path) -> None:
     ],
 )
 def test_the_wrong_kind_of_model_is_named(
-    kind: str, outputs: int, found: str, tmp_path: Path
+    kind: str, outputs: int, message_end: str, tmp_path: Path
 ) -> None:
     folder = _saved(kind, tmp_path / "m", outputs)
-    message = "must be a sequence classification model with one output; " + found
+    message = "must be a sequence classification model with one output; " + message_end
     with pytest.raises(InputError, match=message):
         RewardModel(folder)
 

@@ -241,16 +241,16 @@ def test_grouping_changes_no_token(kind: str, options: dict[str, Any]) -> None:
         _assert_same_rollout(turned, together)
 
 
-def _assert_same_rollout(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def _assert_same_rollout(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
     """Whole numbers are equal; products of matrices of another height only to rounding.
 
     That is below 1e-12 for some hundreds of double operations in a row on numbers of at most 10. A
     token could differ only where two sums of logit and noise are that close: by 1e-9 of a chance.
     """
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
         atol = 1e-12 if value.is_floating_point() else 0
-        torch.testing.assert_close(found[name], value, atol=atol, rtol=0)
+        torch.testing.assert_close(actual[name], value, atol=atol, rtol=0)
 
 
 def test_a_client_alone_samples_what_it_samples_among_others() -> None:

@@ -103,10 +103,10 @@ def test_batches_replicates_and_threads_change_nothing(sampling: str) -> None:
 # -- laws
 
 
-def off(found: Any, law: Any, draws: int) -> float:
+def off(frequencies: Any, law: Any, draws: int) -> float:
     """Largest deviation of frequencies in units of Hoeffding's radius for FAILURE."""
     radius = math.sqrt(math.log(2 * law.size / FAILURE) / (2 * draws))
-    return float(np.abs(found - law).max() / radius)
+    return float(np.abs(frequencies - law).max() / radius)
 
 
 def restarted_law(momdp: MOMDP, policy: Any, steps: int) -> Any:

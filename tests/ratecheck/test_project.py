@@ -104,7 +104,7 @@ def test_tests_and_private_files_do_not_count(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "found", "fault"),
+    ("files", "expected", "fault"),
     [
         ({"work/b.py": "1 / 0\n"}, ["mine.mass", "mine.lemma"], r"ZeroDivisionError.*b\.py:1"),
         ({"notes/lemma.py": "x ="}, ["mine.mass"], r"SyntaxError.*lemma\.py:1"),
@@ -147,11 +147,11 @@ def test_tests_and_private_files_do_not_count(write: Write) -> None:
     ],
 )
 def test_what_cannot_be_read_costs_a_line_and_nothing_else(
-    write: Write, files: dict[str, str], found: list[str], fault: str
+    write: Write, files: dict[str, str], expected: list[str], fault: str
 ) -> None:
     write({"work/a.py": a_claim()} | files)
     own, faults = read_own()
-    assert own == found
+    assert own == expected
     assert len(faults) == 1
     assert re.search(fault, faults[0])
     assert "\n" not in faults[0]
@@ -159,7 +159,7 @@ def test_what_cannot_be_read_costs_a_line_and_nothing_else(
     assert registry.find_experiment("affpcl/fig1").id == "affpcl/fig1"
     assert "affpcl/fig1" in registry.names()
     told: list[str] = []
-    assert {*found, "affpcl.d3"} <= {item.id for item in rc.find_claims((), told.append)}
+    assert {*expected, "affpcl.d3"} <= {item.id for item in rc.find_claims((), told.append)}
     assert told == faults
     with pytest.raises(InputError, match=fault):
         ids("mine*")

@@ -89,7 +89,7 @@ def test_files_without_an_experiment_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "fault"),
     [
         (b"x = 1\nraise RuntimeError('broken\\nin two')", r"RuntimeError: broken in two at .*y:2"),
         (b"x = 1\n\ndef f(:\n", r"SyntaxError: invalid syntax at .*mine\.py:3"),
@@ -102,12 +102,12 @@ def test_files_without_an_experiment_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_file_is_one_line_with_its_place(
-    tmp_path: Path, source: bytes, found: str
+    tmp_path: Path, source: bytes, fault: str
 ) -> None:
     path = tmp_path / "mine.py"
     path.write_bytes(source)
     for _ in range(2):  # also the second time: nothing half-made is left behind
-        with pytest.raises(InputError, match=f"must import without error; found {found}") as raised:
+        with pytest.raises(InputError, match=f"must import without error; found {fault}") as raised:
             registry.find_experiment(str(path))
         assert len(str(raised.value).splitlines()) == 1
 

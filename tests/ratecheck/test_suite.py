@@ -90,8 +90,8 @@ def test_a_seed_that_changes_nothing_is_noticed_and_so_is_one_that_should_not(
 def test_checks_must_hold_and_have_names_of_their_own(module: ModuleType) -> None:
     analyse = module.EXPERIMENT.analyse
 
-    def checks(*found: rc.Check) -> Any:
-        return lambda config, table: replace(analyse(config, table), checks=found)
+    def checks(*chosen: rc.Check) -> Any:
+        return lambda config, table: replace(analyse(config, table), checks=chosen)
 
     right = rc.Check("a", 1.0, 1.0, None, None, True)
     for wrong in ([], [right, right], [right, rc.Check("b", 1.0, 2.0, None, None, False)]):

@@ -345,18 +345,18 @@ def test_a_stopped_audit_resumes(
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "fault"),
     [
         (("--list", "--show"), "--list and --show"),
         (("--show", "--write", "w"), "--show and --write"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(
-    ratecheck: Call, tmp_path: Path, options: tuple[str, ...], found: str
+    ratecheck: Call, tmp_path: Path, options: tuple[str, ...], fault: str
 ) -> None:
     said = ratecheck("audit", MINE, *options, "--out", tmp_path)
     assert said.code == 2
-    assert said.err.strip().endswith(f"found {found}")
+    assert said.err.strip().endswith(f"found {fault}")
     assert said.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 

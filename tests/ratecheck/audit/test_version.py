@@ -54,7 +54,7 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def found() -> dict[str, Any]:
+def outcomes() -> dict[str, Any]:
     """What judging the claims finds now, without hypothesis, whose versions differ."""
     with mock.patch.object(search, "search_examples"):
         verdicts = [rc.judge(claim, "quick", 3).to_dict() for claim in CLAIMS]
@@ -67,7 +67,7 @@ def found() -> dict[str, Any]:
 
 def test_who_changes_what_is_found_raises_the_version() -> None:
     said = f"what is found changed: raise VERSION and run python -m {__name__}"
-    assert found() == json.loads(RECORD.read_text()), said
+    assert outcomes() == json.loads(RECORD.read_text()), said
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_another_search_is_seen(
 ) -> None:
     assert hasattr(place, name)
     monkeypatch.setattr(place, name, value)
-    assert found() != json.loads(RECORD.read_text())
+    assert outcomes() != json.loads(RECORD.read_text())
 
 
 if __name__ == "__main__":
-    RECORD.write_text(json.dumps(found(), indent=1) + "\n")
+    RECORD.write_text(json.dumps(outcomes(), indent=1) + "\n")

@@ -198,11 +198,13 @@ def test_functions_of_matrices_hold_what_high_precision_gives(name: str, rationa
                 true = [exact(x) if x == x else None for x in np.ravel(value(matrix))]
             with ball_arithmetic(100):
                 try:
-                    found = [x if isinstance(x, Ball) else Ball(x) for x in np.ravel(value(matrix))]
+                    entries = [
+                        x if isinstance(x, Ball) else Ball(x) for x in np.ravel(value(matrix))
+                    ]
                 except Undecided:  # an inverse that may not be there
                     assert name in ("inverse", "solution")
                     continue
-                for ball, number in zip(found, true, strict=True):
+                for ball, number in zip(entries, true, strict=True):
                     if ball.value is None or number is None:
                         assert rational, "only exact balls know that there is no inverse"
                         assert ball.value is None

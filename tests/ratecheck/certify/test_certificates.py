@@ -47,29 +47,29 @@ def proved(name: str) -> dict[str, Any]:
 
 
 def test_a_rational_claim_is_proved_by_rationals() -> None:
-    found = proved("square")
-    assert found["arithmetic"] == "exact rationals"
-    assert found["bits"] == 0
-    assert found["cases"] == [{"entry": 0, "measured": ["1/4"] * 2, "bound": ["1/16"] * 2}]
+    content = proved("square")
+    assert content["arithmetic"] == "exact rationals"
+    assert content["bits"] == 0
+    assert content["cases"] == [{"entry": 0, "measured": ["1/4"] * 2, "bound": ["1/16"] * 2}]
 
 
 def test_a_root_is_proved_by_balls_and_both_sides_are_enclosed() -> None:
-    found = proved("root")
-    assert (found["arithmetic"], found["bits"], found["relation"]) == ("balls", 64, ">=")
-    low, high = map(Fraction, found["cases"][0]["measured"])
+    content = proved("root")
+    assert (content["arithmetic"], content["bits"], content["relation"]) == ("balls", 64, ">=")
+    low, high = map(Fraction, content["cases"][0]["measured"])
     assert low**2 < Fraction(1, 10) < high**2
-    assert found["cases"][0]["bound"] == ["9/10"] * 2
-    assert found["digits"] >= 15
+    assert content["cases"][0]["bound"] == ["9/10"] * 2
+    assert content["digits"] >= 15
 
 
 def test_the_entry_that_is_farthest_apart_is_shown_and_ties_are_no_obstacle() -> None:
-    found = proved("vectors")
-    assert [case["entry"] for case in found["cases"]] == [0]
+    content = proved("vectors")
+    assert [case["entry"] for case in content["cases"]] == [0]
 
 
 def test_an_open_branch_is_taken_both_ways() -> None:
-    found = proved("tie")
-    assert sorted(case["measured"][0] for case in found["cases"]) == ["2", "3"]
+    content = proved("tie")
+    assert sorted(case["measured"][0] for case in content["cases"]) == ["2", "3"]
 
 
 def test_a_rounded_constant_is_named() -> None:
@@ -97,9 +97,9 @@ def test_a_formula_that_leaves_the_arithmetic_is_named_with_its_line(
     name: str, line: str, error: str
 ) -> None:
     number = FILE.read_text().splitlines().index(f"    {line}") + 1
-    found = proof(name)
-    assert found.certificate is None
-    assert found.reason.startswith(f"false_claims.py:{number}, `{line}`: {error}")
+    outcome = proof(name)
+    assert outcome.certificate is None
+    assert outcome.reason.startswith(f"false_claims.py:{number}, `{line}`: {error}")
 
 
 def test_a_branch_raises_where_it_is_not_followed() -> None:
@@ -115,9 +115,9 @@ def test_other_fields_are_refused() -> None:
 
 
 def test_a_claim_is_certified_from_python() -> None:
-    found = certify(ITEMS["square"].entry)
-    assert found.certificate is not None
-    assert "violated" in verify(found.certificate)
+    outcome = certify(ITEMS["square"].entry)
+    assert outcome.certificate is not None
+    assert "violated" in verify(outcome.certificate)
     assert rc.certify is certify
     assert certify(ITEMS["holds"].entry).certificate is None
     assert certify("affpcl.d1f_sec12").id == "affpcl.d1f_sec12"
@@ -283,11 +283,11 @@ def test_no_true_claim_is_proved_false(paper: str) -> None:
         fields = layout.decode(rng.uniform(size=(1, layout.coordinates)))
         instance = {name: values[0].tolist() for name, values in fields.items()}
         with contextlib.suppress(Undecided, Unprovable, TimeLimit), time_limit(10):
-            found = enclose(entry, instance, 64, most=4)
-            if not all(told == "proved" for told in found.assumptions.values()):
+            sides = enclose(entry, instance, 64, most=4)
+            if not all(told == "proved" for told in sides.assumptions.values()):
                 continue
             enclosed += 1
-            assert not found.violates(entry.relation), item.id
+            assert not sides.violates(entry.relation), item.id
     assert enclosed >= 30
 
 

@@ -75,10 +75,12 @@ def test_a_loop_over_a_whole_number_is_followed_number_by_number() -> None:
 def test_sizes_are_the_smallest_at_which_the_claim_says_something() -> None:
     assert certificate("mean")["sizes"] == {"n": 1}
     assert certificate("difference")["sizes"] == {"n": 2, "d": 1}  # with n = 1 both sides are 0
-    found = rc.certify(claim_of("mean"), constant=True, sizes={"n": 3}).certificate
-    assert found is not None
-    assert found["sizes"] == {"n": 3}
-    assert verify(found).startswith("ratio in [0.99999") or verify(found).startswith("ratio in [1,")
+    content = rc.certify(claim_of("mean"), constant=True, sizes={"n": 3}).certificate
+    assert content is not None
+    assert content["sizes"] == {"n": 3}
+    assert verify(content).startswith("ratio in [0.99999") or verify(content).startswith(
+        "ratio in [1,"
+    )
 
 
 def test_what_is_not_enclosed_says_why() -> None:

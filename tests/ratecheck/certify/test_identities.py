@@ -35,11 +35,11 @@ def claim(name: str) -> Claim:
 
 @pytest.mark.parametrize("name", ["square", "cramer", "powers", "unused", "centred", "long"])
 def test_a_true_identity_is_decided(name: str) -> None:
-    found = decide(claim(name))
-    assert found.chance < -100
-    assert found.all_sizes
-    assert len(found.sizes) == 3
-    assert not found.compares
+    outcome = decide(claim(name))
+    assert outcome.chance < -100
+    assert outcome.all_sizes
+    assert len(outcome.sizes) == 3
+    assert not outcome.compares
 
 
 def test_the_degree_is_that_of_the_difference() -> None:
@@ -47,9 +47,9 @@ def test_the_degree_is_that_of_the_difference() -> None:
 
 
 def test_branches_are_named() -> None:
-    found = decide(claim("largest"))
-    assert found.compares
-    assert found.branches > 3
+    outcome = decide(claim("largest"))
+    assert outcome.compares
+    assert outcome.branches > 3
 
 
 def test_a_difference_beyond_every_float_is_seen() -> None:
@@ -68,9 +68,9 @@ def test_a_difference_beyond_every_float_is_seen() -> None:
 def test_what_is_no_quotient_says_so(name: str, reason: str) -> None:
     with pytest.raises(Unprovable, match=reason):
         decide(claim(name))
-    found = prove(ITEMS[name], None)
-    assert found.certificate is None
-    assert reason in found.reason
+    outcome = prove(ITEMS[name], None)
+    assert outcome.certificate is None
+    assert reason in outcome.reason
 
 
 def test_the_chance_says_how_often_a_false_identity_passes() -> None:
@@ -157,9 +157,9 @@ def test_the_degrees_of_a_solution_are_bounds() -> None:
     """The entries of A^-1 b for A = [[x, 1], [1, x^2]] and b = (1, x) are of degree 3 over 3."""
     with rational_arithmetic():
         x = Rational(5, 1)
-        found = solve(precise([[x, 1], [1, x * x]]), precise([Rational(1), x]))
-    assert [entry.value for entry in found] == [flint.fmpq(20, 124), flint.fmpq(24, 124)]
-    assert all(entry.top >= 3 and entry.bottom >= 3 for entry in found)
+        outcome = solve(precise([[x, 1], [1, x * x]]), precise([Rational(1), x]))
+    assert [entry.value for entry in outcome] == [flint.fmpq(20, 124), flint.fmpq(24, 124)]
+    assert all(entry.top >= 3 and entry.bottom >= 3 for entry in outcome)
 
 
 def test_what_is_not_known_decides_nothing() -> None:
@@ -211,8 +211,8 @@ def test_a_false_certificate_of_an_identity_is_refused(change: dict[str, Any], r
 
 def test_a_checker_that_draws_no_points_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     content = proved("square")
-    found = decide(claim("square"))
-    monkeypatch.setattr(check, "decide", lambda claim: found)
+    outcome = decide(claim("square"))
+    monkeypatch.setattr(check, "decide", lambda claim: outcome)
     assert verify(content | {"id": "same.nearly"}).startswith("identity: true")
 
 
