@@ -1,1 +1,0 @@
-"""FedProx: local steps that a proximal term holds near the global model."""
