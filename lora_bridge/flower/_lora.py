@@ -7,15 +7,13 @@ server sends to all of them in every round, so that one that has missed some is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from linsys.sketching.federated import DeviceLost, Sent, State
-from lora_bridge.flower._parts import Asking
+from lora_bridge.flower._parts import Asking, Client
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Lost, Parcel
 
@@ -89,23 +87,12 @@ def _dense_update(values: Tensor, places: Tensor, shape: tuple[int, int]) -> Ten
     return update.reshape(shape)
 
 
-@dataclass(eq=False)
-class LoraClient:
+class LoraClient(Client):
     """A device: local steps on the rows that it is sent; its folder stays empty."""
-
-    federation: Federation
-    number: int
-    folder: Path
-    _oracle: Any = field(init=False, default=None)
-
-    def hello(self) -> Parcel:
-        """Empty: the server needs no data of a device to start."""
-        return Parcel()
 
     def answer(self, request: Parcel) -> Parcel | Lost:
         """The update of the rows that were sent."""
-        self._oracle = self._oracle or self.federation.oracle(self.number)
-        oracle, algorithm = self._oracle, self.federation.algorithm
+        oracle, algorithm = self.oracle, self.federation.algorithm
         frozen = [n for n in request.tensors if n.startswith("frozen.")]
         if frozen:
             oracle = oracle.with_frozen(

@@ -8,8 +8,7 @@ the first uses the gradients that were sent.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from linsys.validate import InputError, check_integer
 from lora_bridge.flower._kept import Kept
-from lora_bridge.flower._parts import Answers, Asking, refusal
+from lora_bridge.flower._parts import Answers, Asking, Client, refusal
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Lost, Parcel
 from mgda.federated import State, client_mean
@@ -46,7 +45,7 @@ class ObjectivesServer:
         return self.form() | {"weights": {}}
 
     def form(self) -> Any:
-        """A state of that form, with or without lambda."""
+        """An initial state without lambda; every state has these shapes, and some have lambda."""
         start = self.federation.start
         if start.ndim != 1:
             raise InputError(f"`start` must have shape (d,); found {tuple(start.shape)}")
@@ -90,7 +89,7 @@ class ObjectivesServer:
     def _requests(
         self, state: Any, clients: Iterable[int], phase: str, down: Mapping[str, Tensor]
     ) -> dict[int, Parcel]:
-        """The same request to all, except for the last step that the server has heard of."""
+        """One request for all; each also names the last step that the client has answered."""
         facts = {"phase": phase, "step": state["t"]}
         return {i: Parcel({**facts, "heard": state["heard"][i]}, down) for i in clients}
 
@@ -127,35 +126,24 @@ def _reason_missing(answer: Parcel | Lost, form: Mapping[str, Tensor]) -> str | 
     return None
 
 
-@dataclass(eq=False)
-class ObjectivesClient:
+class ObjectivesClient(Client):
     """A client: local steps from the server's parameters, with what it keeps of its own."""
-
-    federation: Federation
-    number: int
-    folder: Path
-    _oracle: Any = field(init=False, default=None)
-
-    def hello(self) -> Parcel:
-        """Nothing that the server has to know."""
-        return Parcel()
 
     def answer(self, request: Parcel) -> Parcel | Lost:
         """The gradients, or the parameters after K local steps."""
-        self._oracle = self._oracle or self.federation.oracle(self.number)
         t = request.number("t")
         state, first = self._state(request, t), self._kept("gradients")
         if request.text("phase") == "gradients":
-            jac = self._oracle.jac(state.theta, state.memory)
+            jac = self.oracle.jac(state.theta, state.memory)
             first.put(t, _by_name(jac))
             algorithm, clients = self.federation.algorithm, self.federation.clients
             parts = algorithm.compress(jac[0], state.t, client=self.number, clients=clients)
             return Parcel({}, {str(j): part[0, 0] for j, part in enumerate(parts)})
         known = None
         if "lambda" in request.tensors:
-            known = first.at(t, _by_name((self._gradients(), self._oracle.init())))
+            known = first.at(t, _by_name((self._gradients(), self.oracle.init())))
         for _ in range(self.federation.algorithm.K):
-            packed = known or _by_name(self._oracle.jac(state.theta, state.memory))
+            packed = known or _by_name(self.oracle.jac(state.theta, state.memory))
             state, known = self._step(state, request, packed), None
         kept = {"memory": state.memory, "weights": state.weights, "moments": state.moments}
         self._kept("state").put(t + 1, kept)
@@ -175,7 +163,7 @@ class ObjectivesClient:
     def _state(self, request: Parcel, t: int) -> State:
         """The server's parameters with what the client has kept."""
         theta = request.tensors["theta"][None, None]
-        state: State = self.federation.algorithm.init(theta, self._oracle)
+        state: State = self.federation.algorithm.init(theta, self.oracle)
         state = state._replace(t=request.number("step"))
         M = int(self.federation.objectives or 0)
         weights = np.full((1, 1, M), 1.0 / M)

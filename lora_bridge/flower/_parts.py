@@ -8,7 +8,11 @@ its own disk. What they compute is in :mod:`linsys` and :mod:`mgda`: here is onl
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -46,12 +50,30 @@ class Server(Protocol):
         and the reason of each missing client."""
 
 
-class Client(Protocol):
-    """A client's part of an algorithm."""
+@dataclass(eq=False)
+class Client(ABC):
+    """A client's part of an algorithm.
+
+    Args:
+        federation: the run.
+        number: of the client.
+        folder: where it keeps its own state.
+    """
+
+    federation: Federation
+    number: int
+    folder: Path
+
+    @cached_property
+    def oracle(self) -> Any:
+        """What the algorithm asks of this client's data; made when needed, as it may load a model."""
+        return self.federation.oracle(self.number)
 
     def hello(self) -> Parcel:
-        """What the server has to know of the client."""
+        """What the server has to know of the client before the first round: nothing, as a rule."""
+        return Parcel()
 
+    @abstractmethod
     def answer(self, request: Parcel) -> Parcel | Lost:
         """The answer to a request; the same one to the same request."""
 

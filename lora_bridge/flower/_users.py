@@ -9,8 +9,7 @@ coordinates, the user puts its adapters together, on its own disk, and tells the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -22,7 +21,7 @@ from linsys.sketching.adapters import Modules
 from linsys.validate import InputError
 from lora_bridge.failures import writing_explained
 from lora_bridge.flower._kept import Kept
-from lora_bridge.flower._parts import Asking, refusal
+from lora_bridge.flower._parts import Asking, Client, refusal
 from lora_bridge.flower.federation import Federation
 from lora_bridge.flower.parcels import Lost, Parcel, fingerprint
 
@@ -140,30 +139,19 @@ class _SingleUser:
         return self.oracle.grad(self.number, X, epoch, step)
 
 
-@dataclass(eq=False)
-class UsersClient:
+class UsersClient(Client):
     """A user: its personal coordinates, and gradients of its own data."""
-
-    federation: Federation
-    number: int
-    folder: Path
-    _made: Any = field(init=False, default=None)
 
     def hello(self) -> Parcel:
         """The batches of an epoch of its own data, where the federation does not say."""
         if self.federation.steps is not None:
             return Parcel()
-        return Parcel({"steps": self._oracle.steps})
-
-    @property
-    def _oracle(self) -> Any:
-        self._made = self._made or self.federation.oracle(self.number)
-        return self._made
+        return Parcel({"steps": self.oracle.steps})
 
     def answer(self, request: Parcel) -> Parcel | Lost:
         """The gradient in the coordinates that are shared in this step; at the end, the SHA-256."""
         algorithm, t = self.federation.algorithm, request.number("t")
-        oracle = _SingleUser(self._oracle, self.number, request.number("steps"))
+        oracle = _SingleUser(self.oracle, self.number, request.number("steps"))
         state = self._state(request, oracle, t)
         if request.text("phase") == "finish":
             with writing_explained("folder of the client", self.folder):
