@@ -66,7 +66,7 @@ class Client(ABC):
 
     @cached_property
     def oracle(self) -> Any:
-        """What the algorithm asks of this client's data; made when needed, as it may load a model."""
+        """What the algorithm asks of this client's data; made when needed: it may load a model."""
         return self.federation.oracle(self.number)
 
     def hello(self) -> Parcel:
