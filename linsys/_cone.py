@@ -10,7 +10,7 @@ from linsys.validate import Array
 
 __all__ = ["LyapunovSolver", "perron", "perron_bound"]
 
-#: Up to this size a map is written out as a matrix; ARPACK needs room, and gains only above.
+#: Up to this size a map is written out as a matrix: ARPACK needs more rows, and pays off only then.
 DENSE = 4
 
 

@@ -181,7 +181,7 @@ def affine_rounds(
 
 
 def _one_of(seen: Sequence[Any], step: int) -> Any:
-    """The observation of a local step, the same ones in every round."""
+    """The observation of a local step; every round has the same ones."""
     return seen[step % len(seen)]
 
 

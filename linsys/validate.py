@@ -239,7 +239,7 @@ def check_indexed(name: str, value: Any, wanted: str) -> Any:
 
 
 def check_path(name: str, value: Any) -> Path:
-    """Return ``value`` as a path, whatever is there."""
+    """Return ``value`` as a path; there need not be a file."""
     if not isinstance(value, str | os.PathLike):
         raise InputError(f"`{name}` must be a path; found {shown(value)}")
     return Path(value)

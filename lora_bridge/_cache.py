@@ -33,7 +33,7 @@ class Cache:
     _prompts: list[list[Tensor]] = field(init=False, default_factory=list)
     _responses: list[list[Tensor]] = field(init=False, default_factory=list)
     _rows: Tensor = field(init=False)  # which row is at each place, (D, R)
-    _back: Tensor = field(init=False)  # the place of each row, counted through
+    _back: Tensor = field(init=False)  # the place of each row, numbered over all groups
     _known: int = field(init=False, default=0)  # tokens of responses
     _calls: int = field(init=False, default=0)
     _indices: dict[Any, Any] = field(init=False, default_factory=dict)
@@ -122,7 +122,7 @@ class Cache:
         return indices
 
     def keep(self, rows: Tensor) -> None:
-        """Let all but these rows leave; the others get the numbers of their order here."""
+        """Keep these rows only, and number them in this order."""
         R = self._rows.shape[1]
         before, group = self._back[rows], self._back[rows] // R
         self._arrange(group, R)

@@ -27,7 +27,7 @@ from lora_bridge.bank import AdapterBank
 
 __all__ = ["Decoded", "clients_at_a_time", "decode", "end_tokens", "positions"]
 
-#: Responses that have ended leave when they are at least this share of the rows.
+#: Responses that have ended are removed when they are at least this share of the rows.
 _LEAVING = 1 / 8
 
 
@@ -187,7 +187,8 @@ class _Shared:
         layout = layout_of({**self.prompts, "target_places": last}, clients)
         assert layout is not None
         self.lengths: Sequence[int] | None = None
-        if sum(layout.lengths) != len(ids):  # or adapters would take the head's rows for these
+        # if both were equal, adapters could not tell rows of tokens from the head's, one a sequence
+        if sum(layout.lengths) != len(ids):
             self.lengths, layout = layout.lengths, layout.in_line()
         self.last, self.layout = last, layout
         self.cache = Cache(layout, mask, length)
@@ -212,7 +213,7 @@ class _Shared:
         return logits
 
     def keep(self, rows: Tensor) -> None:
-        """Let all but these rows leave."""
+        """Keep these rows only, in this order."""
         self.cache.keep(rows)
         self.places = self.places[rows]
 

@@ -42,7 +42,7 @@ class Adapter:
         plain = output.reshape(*hidden.shape[:2], -1)
         if torch.is_grad_enabled():
             added = torch.baddbmm(plain, hidden, self.B.to(x.dtype), alpha=factor)
-        else:  # nobody else has the module's output
+        else:  # in place: without gradients nothing else holds the module's output
             added = plain.baddbmm_(hidden.to(plain.dtype), self.B.to(plain.dtype), alpha=factor)
         return added.reshape(output.shape)
 

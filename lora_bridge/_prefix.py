@@ -32,14 +32,14 @@ class _States(OrderedDict[Any, Tensor]):
     bytes = 0
 
     def find(self, key: Any) -> Tensor | None:
-        """Those of a sequence, which are now the last to go."""
+        """The states of a sequence, which now are the last to be removed."""
         if key not in self:
             return None
         self.move_to_end(key)
         return self[key]
 
     def keep(self, key: Any, states: Tensor) -> None:
-        """Keep these, and let others go where they are too many."""
+        """Keep these states; remove those that were used longest ago where all take too much."""
         if key not in self:
             self[key] = states
             self.bytes += states.nbytes
@@ -80,7 +80,7 @@ def _is_causal(model: Any) -> bool:
             handle.remove()
         whole = states[0] if isinstance(states[0], Tensor) else torch.full((2, 4, 1), torch.nan)
         apart = float((whole[0, :3] - whole[1, :3]).abs().max())
-        _causal[model] = apart <= _ROUNDING * float(whole.abs().max())  # NaN is not
+        _causal[model] = apart <= _ROUNDING * float(whole.abs().max())  # False for NaN
     return _causal[model]
 
 

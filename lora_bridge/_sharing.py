@@ -333,7 +333,7 @@ def _grouped(
         K = max(first + end - begin for _, first, begin, end, _ in part)
         queries, keys = np.zeros((len(part), S), np.int64), np.zeros((len(part), K), np.int64)
         mask = np.full((len(part), S, K), -np.inf, np.float32)
-        mask[:, :, 0] = 0.0  # what pads the queries must see something
+        mask[:, :, 0] = 0.0  # padding attends to one key: a softmax over none is NaN
         for n, (row, first, begin, end, sees) in enumerate(part):
             size = end - begin
             queries[n, :size] = row + np.arange(begin, end)

@@ -215,6 +215,6 @@ def _basis(factor: Array) -> Array:
 
 
 def _distance(U: Array, V: Array) -> float:
-    """From the rest of each beyond the other: exact for close subspaces, no (m, m) projector."""
+    """||U U' - V V'||_F / sqrt 2, without cancellation and without matrices (m, m)."""
     left = [one - other @ (other.T @ one) for one, other in ((U, V), (V, U))]
     return float(np.sqrt(sum((part**2).sum() for part in left) / 2))

@@ -219,7 +219,7 @@ class TensorBoard:
                 self._write(file, _parsed(content)[0])
 
     def close(self) -> None:
-        """The same for the last time."""
+        """Write the points since the last time, and close the files."""
         try:
             self.update()
         finally:

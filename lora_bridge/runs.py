@@ -61,7 +61,7 @@ Adapters = Mapping[str, "tuple[AdapterBank, Tensor]"]
 
 
 class Watch:
-    """Is told of every run inside :func:`watched`; this one takes no notice.
+    """The base class of what is told of every run inside :func:`watched`; it does nothing.
 
     Attributes:
         rounds: a run ends after so many rounds, and what it would have measured later is like its
@@ -75,7 +75,7 @@ class Watch:
     first: dict[str, Values]
 
     def begin(self, name: str, rounds: int, measurements: int) -> None:
-        """A run begins, or goes on, in which so much is still to be made."""
+        """A run begins, or goes on, with so many rounds and measurements still to be made."""
 
     def step(self, kind: str) -> None:
         """A "round" or a "measurement" of the run that began last was made."""
@@ -91,7 +91,7 @@ class Watch:
 
 
 class Both(Watch):
-    """Tells two others."""
+    """Passes everything on to two others."""
 
     def __init__(self, first: Watch, second: Watch) -> None:
         self.each = first, second
@@ -122,7 +122,7 @@ _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 @contextmanager
 def watched(watch: Watch | None) -> Iterator[None]:
-    """Inside, ``watch`` is told of all runs; None: nobody more than outside.
+    """Inside, ``watch`` is told of all runs; None changes nothing.
 
     >>> class Count(Watch):
     ...     made = 0
@@ -376,7 +376,7 @@ def _appended(series: Values, values: Mapping[str, ArrayLike]) -> Values:
     Raises:
         InputError: none, no numbers, or others than before.
     """
-    if not isinstance(values, Mapping) or not values:  # without any, no time would count as done
+    if not isinstance(values, Mapping) or not values:  # the arrays' length is the times done
         raise InputError(f"`measure` must give one number or more by name; found {shown(values)}")
     new = {name: plain(value)[None] for name, value in values.items()}
     for name, value in new.items():

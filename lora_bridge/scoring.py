@@ -54,7 +54,7 @@ __all__ = [
 
 #: Tokens that go through the model together, padding included.
 _AT_ONCE = 4096
-#: Of a normal variable that lies within with 95 %.
+#: A standard normal variable is at most this large, in absolute value, with 95 %.
 _Z = 1.959963984540054
 #: What a choice's log-likelihood is divided by.
 _DIVISORS = ("nothing", "characters", "tokens")

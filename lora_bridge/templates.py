@@ -62,7 +62,7 @@ class Row(NamedTuple):
         return self.kept + self.closing
 
     def cut(self, most: int) -> Row:
-        """At most so many tokens: the prompt's own text, if that long, loses its beginning."""
+        """At most so many tokens: where there are more, the prompt's text loses its beginning."""
         excess = max(0, len(self.ids) - most)
         ids = self.ids[: self.kept] + self.ids[self.kept + excess :]
         return self._replace(ids=ids, start=self.start - excess)

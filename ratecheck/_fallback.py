@@ -136,7 +136,7 @@ def _users_folders(name: str, *, with_init: bool = False) -> list[str]:
 
 
 def holds_python(folder: str | Path) -> bool:
-    """Whether there is a Python file in a folder; one of results is no package."""
+    """Whether a folder holds a Python file; a folder of results alone is no package."""
     return any(True for _ in Path(folder).rglob("*.py"))
 
 

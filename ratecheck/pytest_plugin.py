@@ -89,7 +89,7 @@ class ClaimsFile(pytest.Module):
                 )
 
     def _imports(self, claim: Any) -> bool:
-        """Whether a claim is one of the module that defines its function, and only used here."""
+        """Whether a claim belongs to the module of its function, and is only imported here."""
         home = sys.modules.get(getattr(getattr(claim, "function", None), "__module__", ""))
         if home is None or home is self.obj:
             return False

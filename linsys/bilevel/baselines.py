@@ -23,7 +23,7 @@ from linsys.validate import Array, InputError, check_number, real_array
 
 __all__ = ["dpo", "hpl", "reward_mle", "sft"]
 
-#: Of a sum of losses, relative.
+#: Relative rounding of a sum of losses.
 _ROUNDING = 1e-13
 
 

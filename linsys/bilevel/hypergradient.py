@@ -165,7 +165,7 @@ def _conjugate_gradients(oracle: Oracle, phi: Any, theta: Any, v: Any, steps: in
     for _ in range(steps):
         turned = oracle.inner_hvp(phi, theta, None, direction)
         curvature = float(direction @ turned)
-        if not curvature > np.finfo(float).tiny:  # solved, or nothing left to solve with
+        if not curvature > np.finfo(float).tiny:  # converged, or no curvature along the direction
             break
         length = square / curvature
         solution, residual = solution + length * direction, residual - length * turned

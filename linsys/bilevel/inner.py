@@ -93,7 +93,7 @@ def descend(
     samples = tuple(oracle.draw_inner(k, t) for t in range(D))
     theta = xp.empty((D + 1, theta_0.shape[0]), dtype=theta_0.dtype, device=device(theta_0))
     theta[0, :], shrink = theta_0, []
-    with np.errstate(over="ignore", invalid="ignore"):  # told below, with the step
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below, with the step
         for t, z in enumerate(samples):
             step = theta[t, :] - alpha * oracle.inner_grad(phi, theta[t, :], z)
             theta[t + 1, :], factor = projected(step, radius)

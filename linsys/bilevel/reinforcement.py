@@ -63,7 +63,7 @@ def policy_gradient(
             slope += np.tensordot(flow * gain, domain.policy.score(theta), axes=2)
         return value, slope
 
-    with np.errstate(over="ignore", invalid="ignore"):  # told below
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
         for _ in range(check_integer("steps", steps, low=1)):
             theta = theta + eta * climb(theta)[1]
         before, after = climb(start)[0], climb(theta)[0]
@@ -115,7 +115,7 @@ def ppo(
     learned = real_array("phi", phi, (domains[0].reward.q,))
     rewards = [domain.reward.value(learned) for domain in domains]
     references = [domain.policy.log_prob(start) for domain in domains]
-    with np.errstate(over="ignore", invalid="ignore"):  # told below
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
         for k in range(rounds):
             rng = np.random.Generator(np.random.Philox(key=key, counter=[0, 0, k, 0]))
             task = int(rng.integers(len(domains)))

@@ -74,7 +74,7 @@ def divergences(means: Array, integration: Integration) -> tuple[MeasuredArray, 
 
 def _by_quadrature(centres: Array) -> MeasuredArray:
     """Shape (2, n): integrals of |rho^i - 1| mu^0 / 2 and (rho^i - 1)^2 mu^0 over the line."""
-    from scipy.integrate import quad_vec  # imports scipy.stats' neighbours: slow
+    from scipy.integrate import quad_vec  # slow to import
     from scipy.special import log_softmax
 
     n = len(centres)

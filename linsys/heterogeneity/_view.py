@@ -108,7 +108,7 @@ class View(ABC):
 
 
 class _Convertible(Protocol):
-    """A system that is a finite one in disguise."""
+    """A system that can be written as a finite one."""
 
     def to_finite_system(self) -> FiniteSystem: ...
 

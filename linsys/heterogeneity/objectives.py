@@ -46,7 +46,7 @@ __all__ = ["G_b", "delta_cen", "delta_obj", "delta_obj_agent"]
 def _geometry(
     view: View, definition: Definition | None
 ) -> tuple[Array, Array, float, Callable[[Array], Array]]:
-    """Objectives (n, K, d), those that enter G_b, their scale, and the length of m such."""
+    """Objectives (n, K, d), those that enter G_b, their scale, and a function for lengths."""
     chosen = chosen_definition(view, definition)
     if chosen == "weights":
         theta = objective_weights(view)

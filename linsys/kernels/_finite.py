@@ -71,7 +71,7 @@ def _alias_tables(mu: Any) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=8)
 def finite_arrays(system: FiniteSystem) -> tuple[FiniteArrays, Array, list[Array]]:
-    """Lay a system out; a basis of its vectors; and what must outlive the use of the first."""
+    """A system's arrays, the basis of its vectors, and what keeps the memory of the arrays."""
     held = [
         system.A,
         system.Phi,

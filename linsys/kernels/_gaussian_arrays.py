@@ -73,7 +73,7 @@ def turned(A: Array) -> tuple[int, Array, Array]:
 
 @lru_cache(maxsize=8)
 def gaussian_arrays(system: GaussianSystem) -> tuple[GaussianArrays, Array, list[Array]]:
-    """Lay a system out; a basis of its vectors; and what must outlive the use of the first."""
+    """A system's arrays, the basis of its vectors, and what keeps the memory of the arrays."""
     n, d = system.n, system.d
     reach, A_base, Q = turned(system.A_base)
     m, Phi_base = system.means @ Q, Q.T @ system.Phi_base @ Q

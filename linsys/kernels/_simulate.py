@@ -105,7 +105,7 @@ def _stream(seed: Any, first_replicate: Any, replicates: int) -> tuple[int, int]
 
 @lru_cache(maxsize=8)
 def _spectra(system: Any) -> tuple[Any, Any]:
-    """Eigenvalues of the agents' mean matrices and of the centre's; a run's system comes again."""
+    """Eigenvalues of the mean matrices of agents and centre; kept, as runs share their system."""
     return np.linalg.eigvals(system.A_bar), np.linalg.eigvals(system.A_bar0[None])
 
 
@@ -116,7 +116,7 @@ def _check_mean(system: Any, code: m.MethodCode, steps: Steps) -> None:
     every eigenvalue. Mean-square stability needs less still: :mod:`linsys.stability` has its limit.
     """
     if steps.slope > 0:
-        return  # soon small enough
+        return  # diminishing steps are small enough in the end
     agents, centre = _spectra(system)
     alpha = steps.base(0)
     personal = alpha * steps.multipliers(system.n)

@@ -34,7 +34,7 @@ __all__ = [
 def system_arrays(
     system: GaussianSystem | FiniteSystem,
 ) -> tuple[GaussianArrays | FiniteArrays, Array, list[Array]]:
-    """Lay a system out; a basis of its vectors; and what must outlive the use of the first."""
+    """A system's arrays, the basis of its vectors, and what keeps the memory of the arrays."""
     if isinstance(system, GaussianSystem):
         return gaussian_arrays(system)
     if isinstance(system, FiniteSystem):

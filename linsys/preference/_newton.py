@@ -19,13 +19,13 @@ from linsys.validate import Array
 
 __all__ = ["Maximum", "maximise"]
 
-#: A gain in the objective of this part of it is rounding of the gradient, not of the objective.
+#: A predicted gain below this part of the objective is rounding of the gradient.
 _NO_GAIN = 1e-20
 #: Rounding of a sum of log-likelihoods.
 _ROUNDING = 1e-13
 #: Part of the predicted gain that a step must bring.
 _SUFFICIENT = 1e-4
-#: The longest last step of heads on the way.
+#: While the factor moves, heads are solved until their last step is at most this.
 _ROUGH = 1e-2
 
 
@@ -70,11 +70,12 @@ def maximise(
             continue
         if iteration == limit:
             break
-        # Newton's error is squared: more would be lost, and more than tol is not asked for
+        # A Newton step leaves about angle^2: more precision than that, or than tol asks for, is
+        # wasted.
         forcing = min(0.1, max(angle, 0.1 * tol / angle))
         V, response = _newton_step(profile, here, G, gradient, (left, right), forcing)
         gain = float((gradient * V).sum())
-        # after a step by this angle the next is about its square, and heads are to be better
+        # the next step is about angle^2; the error of the heads has to be smaller
         rest = min(_ROUGH, max(STILL, 0.1 * angle))
         part, better = 1.0, None
         while part > 1e-10 and better is None:

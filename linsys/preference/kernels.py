@@ -42,9 +42,9 @@ CONVERGED, SEPARATED, UNDECIDED, SINGULAR, LEFT_OUT = 0, 1, 2, 3, 4
 #: Newton steps move the logits of a separated user by about one each.
 _ROUNDS = 60
 _HALVINGS = 40
-#: Comparisons whose part of a Hessian is one product of matrices.
+#: So many comparisons enter a Hessian by one product of matrices.
 _ROWS = 128
-#: A likelihood of one up to this much a comparison, where a bound holds back what separates.
+#: With a bound on heads, a log-likelihood within this much per comparison of 0 is at its supremum.
 _NOTHING = 1e-16
 #: Below this part of a diagonal entry, a pivot may be rounding: the matrix may be singular.
 REGULAR = 1e-13
@@ -286,7 +286,7 @@ def heads(
                 _add(step, -1.0, w)
                 longest = _longest(Q, pairs, starts, i, step)
             if predicted and longest > 1.0:
-                # a prediction of the head may be useless; 0 is never far from anything
+                # the predicted head may be a bad start; begin again at 0
                 w[:], predicted = 0.0, False
                 continue
             predicted = False

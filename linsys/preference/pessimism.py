@@ -31,7 +31,7 @@ __all__ = ["Pessimistic", "pessimistic_policy", "worst_value"]
 
 #: Sequences of a tree that the cone program takes: seconds, or a minute if psi is large.
 _MOST_TRAJECTORIES = 50_000
-#: Asked of the solver, relative and absolute.
+#: The precision that the solver is asked for, relative and absolute.
 _PRECISION = 1e-10
 #: Probabilities of a plan up to this are the solver's noise.
 _NOISE = 1e-8

@@ -34,11 +34,11 @@ __all__ = ["Heads", "Profile", "basis", "orthogonal"]
 _NULL = 1e-12
 #: Singular values of a user's features below this part of the largest are taken for 0.
 _RANK = 1e-10
-#: Comparisons whose features are asked for their second moments, and what is added to these.
+#: Second moments are those of about so many comparisons, plus this share of their mean times I.
 _SAMPLE, _LITTLE = 2048, 1e-6
 #: Numbers of the features that are multiplied at a time.
 _PIECE = 1 << 15
-#: The last step of heads that shall be exact to rounding.
+#: Heads whose last step is below this are exact to rounding: the next step is about its square.
 STILL = 3e-6
 
 

@@ -24,7 +24,7 @@ __all__ = ["form", "relaxed"]
 #: The maximum of eigenvalues is smoothed by these shares of the largest one, one after the other.
 _SMOOTHING = 10.0 ** -np.arange(1.0, 6.1, 0.5)
 _STEPS = 300
-#: An upper bound this close to the target is the value; and what rounding may take from it.
+#: An upper bound this close to the target counts as attained; and the rounding of a bound.
 _CLOSE, _ROUNDING = 1e-9, 1e-13
 
 

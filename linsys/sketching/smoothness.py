@@ -34,7 +34,7 @@ __all__ = [
     "sketched_loss",
 ]
 
-#: Of a complex step: its square vanishes beside one, so that nothing is truncated.
+#: Size of a complex step: its square vanishes beside one, so that there is no truncation error.
 _STEP = 1e-30
 
 

@@ -77,7 +77,7 @@ class Kept:
         return None
 
     def put(self, t: int, state: Any) -> None:
-        """Keep the state with which round t begins; of rounds that the server has lost, none."""
+        """Keep the state with which round t begins; those of later rounds are removed."""
         if all(_round(place) > t for place in checkpoint.all_of(self.folder)):
             with writing_explained("folder of what a client keeps", self.folder):
                 for first in self.folder.glob(f"{_FIRST_ROUND}*"):

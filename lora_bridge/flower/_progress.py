@@ -28,7 +28,7 @@ _LOG = logging.getLogger("lora_bridge.flower")
 
 @dataclass(frozen=True)
 class Result:
-    """What came out.
+    """The result of a run.
 
     Attributes:
         sha256: of the final adapters: those of the server, and what users keep, by their digests.
@@ -57,7 +57,7 @@ class Result:
 
     @classmethod
     def after(cls, rounds: int, base: Path, clients: int) -> Result | None:
-        """The result in a folder after these rounds; None where something is left to do for it."""
+        """The result in a folder after these rounds; None if it is not complete."""
         try:
             content = json.loads((base / "result.json").read_text(encoding="utf-8"))
             missing = tuple((t, client, reason) for t, client, reason in content["missing"])
@@ -78,11 +78,11 @@ class Progress(NamedTuple):
     missing: tuple[tuple[int, int, str], ...] = ()
 
     def then(self, state: Any, lost: Mapping[int, str]) -> Progress:
-        """After one more round, without these clients, for these reasons."""
+        """The progress after one more round, in which these clients were missing."""
         return Progress(state, self.rounds + 1, self.without(lost))
 
     def without(self, lost: Mapping[int, str]) -> tuple[tuple[int, int, str], ...]:
-        """The clients missing so far, and these in the next round."""
+        """Who was missing so far, and these clients in the next round."""
         new = ((self.rounds, client, reason) for client, reason in sorted(lost.items()))
         return (*self.missing, *new)
 
@@ -93,7 +93,7 @@ class Progress(NamedTuple):
 
     @classmethod
     def kept(cls, base: Path, server: Server) -> Progress | None:
-        """The newest progress that is kept and whole; None before the first round.
+        """The newest progress in a folder that is not damaged; None before the first round.
 
         Raises:
             InputError: what is kept cannot be read, or is another run's.

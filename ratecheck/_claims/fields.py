@@ -116,7 +116,7 @@ class Whole(Interval):
 
     def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
         """The nearest whole number."""
-        if self.log:  # of the distance from below the lowest, which may be 0
+        if self.log:  # of the distance from low - 1, as low may be 0
             return np.asarray(np.round(self.low - 1 + (self.high - self.low + 1) ** elements))
         return np.asarray(np.round(super().decode(controls, elements)))
 

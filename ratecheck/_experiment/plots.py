@@ -66,7 +66,7 @@ _STYLE: dict[str, Any] = {
     "svg.hashsalt": "ratecheck",
     "svg.fonttype": "path",
 }
-#: A guide keeps its distance from flat curves as if they were so high: half a decade.
+#: For the distance of a guide, curves count as at least this high: half a decade.
 _LEAST_HEIGHT = 0.5 * np.log(10.0)
 
 

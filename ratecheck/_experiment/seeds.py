@@ -41,7 +41,7 @@ def text(value: Any) -> str:
 
 
 def encoded(value: Any, not_finite: Callable[[float], Any]) -> Any:
-    """The value as JSON can hold it: lists for arrays, text for paths, infinity as told."""
+    """The value as JSON can hold it: lists for arrays, text for paths, infinity as asked for."""
     if isinstance(value, dict):
         return {str(key): encoded(item, not_finite) for key, item in value.items()}
     if isinstance(value, np.ndarray | tuple | list):

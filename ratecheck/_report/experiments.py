@@ -24,7 +24,7 @@ _STYLES = {None: "yellow", False: "bold red"}
 _HEADERS = ("check", "predicted", "measured", "interval", "verdict")
 #: Verdicts of an interval that say no more than the outcome of the check.
 _PLAIN = ("confirmed", "consistent", "violated", "not decided")
-#: Of what fails so much is named, then how much more there is: all of it is one screen.
+#: So many failures are named, then how many more there are, so that all fits on one screen.
 _NAMED = 12
 
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Reservoir(Generic[T]):
-    """At most ``places`` of all that ask for a place.
+    """At most ``places`` of all that ask for a place, each with the same chance.
 
     Attributes:
         asked: how many asked for a place.

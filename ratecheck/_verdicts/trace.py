@@ -90,7 +90,7 @@ def last(path: Path) -> dict[str, Any] | None:
 
 
 def begun(path: Path) -> int:
-    """How many instances were given to measure, those that it got twice twice; 0 if no trace."""
+    """How many times measure was given an instance; 0 if there is no trace."""
     try:
         with path.open("rb") as stream:
             return int.from_bytes(stream.read(_HEADER)[_COUNT:], "little")
