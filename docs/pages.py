@@ -7,12 +7,14 @@ commit. The figures of the gallery are computed then, in seconds; what is comput
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 #: Titles of the packages' references.
@@ -115,8 +117,6 @@ def _api() -> Iterator[tuple[str, str]]:
 
 def _public_names() -> str:
     """A section for each module that the public face takes names from."""
-    import inspect
-
     import ratecheck
 
     stub = ast.parse((ROOT / "ratecheck" / "__init__.pyi").read_text(encoding="utf-8"))
@@ -125,16 +125,28 @@ def _public_names() -> str:
         topic = (group.module or "").rpartition(".")[2].lstrip("_").replace("_", " ")
         lines = []
         for alias in group.names:
-            thing = getattr(ratecheck, alias.name)
-            if inspect.ismodule(thing):
-                lines += [f".. automodule:: {thing.__name__}", "   :members:", ""]
-                continue
-            kind = "class" if inspect.isclass(thing) else "function" if callable(thing) else "data"
-            lines.append(f".. auto{kind}:: ratecheck.{alias.name}")
-            lines += ["   :members:", ""] if kind == "class" else [""]
+            thing, name = getattr(ratecheck, alias.name), f"ratecheck.{alias.name}"
+            if getattr(thing, "__module__", "").startswith("linsys"):
+                defined = f"{thing.__module__}.{thing.__name__}"
+                lines += [f"``rc.{alias.name}`` is :py:obj:`{defined}`.", ""]
+            elif not inspect.ismodule(thing):
+                lines += _described(name, thing)
+            elif thing.__name__.startswith("ratecheck."):
+                lines += [inspect.getdoc(thing) or "", ""]
+                for member in thing.__all__:
+                    lines += _described(f"{name}.{member}", getattr(thing, member))
+            else:
+                lines += [f"``rc.{alias.name}`` is :py:mod:`{thing.__name__}`.", ""]
         body = "\n".join(lines)
         parts.append(f"## {topic.capitalize()}\n\n```{{eval-rst}}\n{body}\n```")
     return "\n\n".join(parts) + "\n"
+
+
+def _described(name: str, thing: Any) -> list[str]:
+    """The lines that describe a public name."""
+    if inspect.isclass(thing):
+        return [f".. autoclass:: {name}", "   :members:", ""]
+    return [f".. auto{'function' if callable(thing) else 'data'}:: {name}", ""]
 
 
 def _modules(package: str) -> Iterator[tuple[str, set[str]]]:
