@@ -18,7 +18,7 @@ def solved(name: str) -> float:
 
 
 def _module(name: str) -> Any:
-    """A module of PEPit, which is imported by none that only lists benchmarks."""
+    """A module of PEPit, imported when it is used: listing benchmarks does not load it."""
     return importlib.import_module(f"PEPit.{name}")
 
 

@@ -53,7 +53,7 @@ TARGETS, RANK, ALPHA, GAMMA, STEPS = ["q_proj", "v_proj"], 8, 16, 1e-3, 5
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a model, and of what its clients have.
+    """The sizes of a model and of its clients' data.
 
     Attributes:
         hidden, layers: of the model; its perceptrons are ``wide`` times as wide, its ``heads`` of

@@ -29,7 +29,7 @@ def claim(what: str, ours: Values, theirs: Values) -> rc.Check:
 
 
 def extent(values: Values) -> rc.Interval:
-    """Their mean between the least and the largest, for checks that all of them must meet.
+    """The mean, with the least and the largest as its interval: for checks that all must meet.
 
     >>> extent(np.array([1.0, 2.0, 6.0]))
     Interval(value=3.0, lo=1.0, hi=6.0)

@@ -74,7 +74,7 @@ class DriftInstancesConfig(DriftConfig, ConflictConfig):
         return np.arange(block["first"], min(block["first"] + self.per_block, self.replicates))
 
     def level(self, intervals: int) -> float:
-        """Of so many intervals of every instance, so that all of them together cover with 95 %."""
+        """The level of each interval, so that those of all instances together cover with 95 %."""
         return level(intervals * self.instances)
 
 
@@ -132,12 +132,12 @@ def transient(law: Callable[[Array], Array], x: Array, factor: float) -> float:
 
 
 def level(checks: int) -> float:
-    """Of every interval, so that all of them together cover with 95 %."""
+    """The level of each interval, so that all of them together cover with 95 %."""
     return 1.0 - 0.05 / checks
 
 
 def furthest(instances: Iterable[Sequence[rc.Check]]) -> list[rc.Check]:
-    """Of every check, among several instances, the worst one or the one furthest off."""
+    """For each check, its worst outcome among the instances, or the value furthest off."""
     order = {False: 0, None: 1, True: 2}
 
     def rank(check: rc.Check) -> tuple[int, float]:

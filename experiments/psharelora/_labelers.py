@@ -107,7 +107,7 @@ class Test:
     system: PreferenceSystem
 
     def accuracy(self, Theta: Array) -> Array:
-        """Of estimates (N, d1, d2) for their labelers, shape (N,); a tie counts as a half."""
+        """The accuracy of estimates (N, d1, d2) for their labelers, shape (N,); a tie is a half."""
         tau0, tau1 = self.system.pairs.T
         rewards, P = self.system.rewards(Theta), self.system.probabilities()
         says = np.sign(rewards[..., tau0] - rewards[..., tau1])
@@ -115,7 +115,7 @@ class Test:
 
     @property
     def best(self) -> Array:
-        """Of who knows the truth, shape (N,)."""
+        """The accuracy of the true parameters, shape (N,)."""
         return self.accuracy(self.system.Theta)
 
     @property

@@ -92,7 +92,7 @@ class Family:
     def samples(
         self, copies: int, sizes: Sequence[int], rng: np.random.Generator
     ) -> Iterator[Comparisons]:
-        """Data of ``copies`` users of every type for every N_p of ``sizes``, more of the same."""
+        """Data of ``copies`` users of every type for every N_p; larger N_p extend smaller ones."""
         # A trajectory and its image are preferred equally often. NumPy draws from the rarer side,
         # and the rounding of products, another on every processor, must not say which that is.
         P = np.tile(self.system.probabilities().round(12), (copies, 1))

@@ -166,7 +166,7 @@ def _docstrings() -> Corpus:
 
 
 def _take(left: list[list[int]], wanted: Array, rng: np.random.Generator) -> int:
-    """A text of a domain that is drawn; of those not exhausted."""
+    """A text of a domain drawn at random among those with texts left."""
     shares = np.where([bool(texts) for texts in left], wanted + 1e-12, 0.0)
     return int(left[rng.choice(len(left), p=shares / shares.sum())].pop())
 
@@ -186,7 +186,7 @@ def _words(texts: Sequence[str]) -> Array:
 def _classed(
     name: str, texts: Sequence[str], properties: Array, wording: tuple[str, str]
 ) -> Corpus:
-    """With the combinations of properties that there are as domains."""
+    """A corpus whose domains are the combinations of properties that occur."""
     for had, what in zip(properties.T, wording, strict=True):
         if had.min() == had.max():
             how_many = "all" if had.min() else "none"
@@ -199,7 +199,7 @@ def _classed(
 
 
 def _unframed(texts: Sequence[str]) -> list[str]:
-    """Without the words that all texts begin with, and those that all end with."""
+    """The texts without the words that all of them begin or end with."""
     cropped = list(texts)
     for _ in range(2):
         low, high = min(cropped), max(cropped)  # a prefix that these two share is shared by all

@@ -53,7 +53,7 @@ def powers(p: Numbers, t: int) -> Numbers:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Of an experiment under two hypotheses, each (B,).
+    """What an experiment tells of two hypotheses; each field has shape (B,).
 
     Args:
         undecided: E[1 - E[sign | data]^2] of a fair sign that chooses the hypothesis.

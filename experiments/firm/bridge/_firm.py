@@ -174,7 +174,7 @@ class FirmConfig(TunedConfig):
 
     @property
     def alike(self) -> dict[str, Any]:
-        """What all algorithms have in common but for their step size."""
+        """The options that all algorithms have in common, except the step size."""
         return {"K": self.K, "optimizer": self.optimizer, "moments": self.moments}
 
     def firm(self, **options: Any) -> Method:

@@ -77,7 +77,9 @@ def train(algorithm: Federated, drawn: Instance, r: int, seed: int, times: Seque
 
 
 def climb(score: Callable[[int], float], start: int) -> int:
-    """Where a function of whole numbers with one peak has it, from ``start`` on; -inf is "less".
+    """The whole number at which a function with one peak is largest, searched from ``start``.
+
+    A value of -inf counts as less than any other.
 
     >>> climb(lambda j: -((j - 3) ** 2), 0), climb(lambda j: -np.inf if j > -2 else j, 1)
     (3, -2)

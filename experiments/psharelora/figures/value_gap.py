@@ -309,7 +309,7 @@ def analyse(config: ValueGapConfig, table: rc.Table) -> rc.Analysis:
 
 
 def _constants(table: rc.Table) -> list[rc.Check]:
-    """The c that holds the truth of all users at all N_p, poor coverage against uniform."""
+    """The least c at which the sets hold the truth of all users at all N_p, by coverage."""
     needed = {
         coverage: table.where(level="squared max_i b_i", coverage=coverage)
         .grid("ratio", "instance", "N_p")
