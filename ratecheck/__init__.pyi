@@ -71,7 +71,10 @@ from ._experiment.table import Column as Column, Table as Table, long_table as l
 from ._foundations import InputError as InputError, linalg as linalg, rounds as rounds
 from ._names import check_installed as check_installed, check_name as check_name
 from ._processes.cluster import on_cluster as on_cluster
-from ._processes.pool import python_command as python_command
+from ._processes.pool import (
+    call_in_processes as call_in_processes,
+    python_command as python_command,
+)
 from ._rates.intervals import (
     Ratio as Ratio,
     exponential as exponential,

@@ -1,18 +1,20 @@
 """What Dask costs: blocks of 100 ms on a cluster of two workers, against the computing alone.
 
-``ratecheck bench cluster`` times a run on two workers that are processes of their own, with storing
-every block and reading it here. The peer is what the blocks took themselves, of which each measures
-its own. By CPU, ours are the seconds of all processes: of this one, of the scheduler in it, of the
-workers and of theirs; by the clock, the time of the run times two. What else runs on the machine
-changes the second. "Correct" means that the stored numbers are those of one process.
+``ratecheck bench cluster`` times, on two workers that are processes of their own, calls that store
+nothing, and a run whose blocks are stored and read here. Ours is the time by the clock, times two.
+The peer is what the blocks took themselves, of which each measures its own, or the same run by two
+processes of this machine. "Correct" means that the numbers are those of one process.
 """
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +24,16 @@ from linsys import InputError
 __all__ = ["EXPERIMENT", "run"]
 
 #: Blocks, quick and not.
-BLOCKS = (200, 2000)
+BLOCKS = (100, 1000)
 WORKERS = 2
+_ALONE, _HERE = "the blocks alone", "processes of this machine"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpinningConfig(rc.Config):
     """How many blocks, and what each takes."""
 
-    blocks: int = rc.param(200, low=1, doc="blocks.")
+    blocks: int = rc.param(100, low=1, doc="blocks.")
     seconds: float = rc.param(0.1, low=0.0, doc="of CPU time that a block computes.")
 
 
@@ -41,7 +44,7 @@ def compute(config: SpinningConfig, block: rc.Block, context: rc.Context) -> rc.
     numbers = rng.normal(size=10)
     while time.process_time() - cpu < config.seconds:
         rng.normal(size=1000)
-    return {"x": numbers, "clock": time.perf_counter() - clock, "cpu": time.process_time() - cpu}
+    return {"x": numbers, "took": time.perf_counter() - clock}
 
 
 EXPERIMENT = rc.Experiment(
@@ -58,47 +61,64 @@ EXPERIMENT = rc.Experiment(
 
 
 def run(quick: bool) -> list[rc.BenchRow]:
-    """Two rows, by CPU and by the clock."""
+    """Calls, a run against its blocks, and against the same run without a cluster."""
+    config = SpinningConfig(blocks=BLOCKS[not quick])
+    short = SpinningConfig(blocks=config.blocks, seconds=0.0)
+    right = [compute(short, {"number": k}, rc.Context())["x"] for k in range(config.blocks)]
+    name = f"{config.blocks:,} {{}} of {config.seconds:g} s, {WORKERS} workers"
+    with tempfile.TemporaryDirectory() as folder:
+        with _cluster(folder):
+            _stored(SpinningConfig(blocks=20, seconds=0.01), Path(folder) / "first")
+            called, calls = _timed(_called, config)
+            there, table = _timed(_stored, config, Path(folder) / "there")
+        here, other = _timed(_stored, config, Path(folder) / "here")
+
+    def row(what: str, peer: str, ours: float, theirs: float, *columns: rc.Columns) -> rc.BenchRow:
+        same = all((np.concatenate(right) == columns["x"]).all() for columns in columns)
+        return rc.BenchRow(name.format(what), peer, WORKERS * ours, theirs, bool(same))
+
+    return [
+        row("calls", _ALONE, called, _took(calls), calls),
+        row("stored blocks", _ALONE, there, _took(table), table),
+        row("stored blocks", _HERE, there, WORKERS * here, table, other),
+    ]
+
+
+@contextlib.contextmanager
+def _cluster(folder: str) -> Iterator[None]:
     try:
         import distributed
     except ImportError:
         install = "pip install 'ratecheck[dask]'"
         raise InputError(f"Dask must be installed; found none: {install}") from None
-    config = SpinningConfig(blocks=BLOCKS[not quick])
     cluster = distributed.LocalCluster(
         n_workers=WORKERS, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
     )
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        cluster,
-        rc.on_cluster(cluster.scheduler_address, folder=folder),
-    ):
-        first = SpinningConfig(blocks=20, seconds=0.01)
-        rc.run(EXPERIMENT, first, rc.Store(Path(folder) / "first"), reference=__file__)
-        clock, cpu = time.perf_counter(), _cpu_seconds()
-        table = rc.run(EXPERIMENT, config, rc.Store(Path(folder) / "run"), reference=__file__)
-        clock, cpu = time.perf_counter() - clock, _cpu_seconds() - cpu
-    short = SpinningConfig(blocks=config.blocks, seconds=0.0)
-    here = [compute(short, {"number": k}, rc.Context())["x"] for k in range(config.blocks)]
-    same = bool((np.concatenate(here) == table["x"]).all())
-    each = np.arange(config.blocks) * (len(table["x"]) // config.blocks)
-    name = f"{config.blocks:,} blocks of {config.seconds:g} s, {WORKERS} workers"
-    alone = {kind: float(table[kind][each].sum()) for kind in ("cpu", "clock")}
-    ours = {"cpu": cpu, "clock": clock * WORKERS}
-    said = {"cpu": "CPU seconds", "clock": "seconds by the clock"}
-    return [
-        rc.BenchRow(f"{name}, {said[kind]}", "the blocks alone", ours[kind], alone[kind], same)
-        for kind in said
-    ]
+    with cluster, rc.on_cluster(cluster.scheduler_address, folder=folder):
+        yield
 
 
-def _cpu_seconds() -> float:
-    """Of this process and of all that descend from it."""
-    import psutil
+def _timed(call: Any, *arguments: Any) -> tuple[float, Any]:
+    began = time.perf_counter()
+    answer = call(*arguments)
+    return time.perf_counter() - began, answer
 
-    total = 0.0
-    here = psutil.Process()
-    for process in (here, *here.children(recursive=True)):
-        times = process.cpu_times()
-        total += times.user + times.system
-    return total
+
+def _called(config: SpinningConfig) -> rc.Columns:
+    tasks = [(config, {"number": number}, rc.Context()) for number in range(config.blocks)]
+    parts: list[Any] = [None] * len(tasks)
+    for position, future in rc.call_in_processes(compute, tasks, WORKERS):
+        parts[position] = future.result()
+    return {
+        "x": np.concatenate([part["x"] for part in parts]),
+        "took": np.repeat([part["took"] for part in parts], len(parts[0]["x"])),
+    }
+
+
+def _stored(config: SpinningConfig, folder: Path) -> rc.Columns:
+    return rc.run(EXPERIMENT, config, rc.Store(folder), threads=WORKERS, reference=__file__)
+
+
+def _took(columns: rc.Columns) -> float:
+    """Seconds of all blocks, each of which says its own in every row."""
+    return float(np.sum(columns["took"])) / 10

@@ -74,6 +74,11 @@ def call_in_processes(
 
     Raises:
         KeyboardInterrupt: after Ctrl-C; no worker is left then.
+
+    >>> import math
+    >>> ((position, future),) = call_in_processes(math.hypot, [(3.0, 4.0)], 1)
+    >>> position, future.result()
+    (0, 5.0)
     """
     attempts = [0] * len(arguments)
     todo = list(range(len(arguments)))

@@ -107,10 +107,13 @@ def run(
                 work = _stored(
                     experiment, config, todo, threads, reference, board, keeping, look, result
                 )
-                for position, table in work:
-                    tables[missing[position]] = table
-                    done += 1
-                    report(done, len(blocks))
+                try:
+                    for position, table in work:
+                        tables[missing[position]] = table
+                        done += 1
+                        report(done, len(blocks))
+                finally:
+                    result.write_manifest()
     except KeyboardInterrupt:
         raise Interrupted(result.saved(blocks), len(blocks)) from None
     return joined([t for t in tables if t is not None])
@@ -168,7 +171,9 @@ def _stored(
         for position, (block, folder) in enumerate(todo):
             watch = _watch(board, position, keeping, block, partial(look, [position]))
             columns, seconds = _timed(experiment, config, block, Context(inner, folder, watch))
-            yield position, result.save(block, columns, seconds)
+            saved = result.save_shard(block, columns, seconds)
+            result.note(block, seconds)
+            yield position, saved
         return
     # A worker finds the experiment by its reference: functions of a user's file do not pickle.
     values = {name: getattr(config, name) for name in config.to_dict()}

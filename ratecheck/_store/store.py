@@ -34,6 +34,8 @@ from ratecheck._store.revision import file_digest, revision
 _FORMAT = "1"
 #: A temporary file this old (seconds) belongs to a killed run, not to one that is writing.
 _STALE = 3600.0
+#: Seconds between two manifests: each lists all blocks, of which there may be thousands.
+_MANIFEST = 1.0
 
 
 class Store:
@@ -116,6 +118,8 @@ class Result:
     experiment_id: str
     config: Config
     _blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _unwritten: bool = False
+    _written: float = 0.0
 
     @property
     def folder(self) -> Path:
@@ -155,12 +159,18 @@ class Result:
             return None
         stated = meta.pop("digest", None)
         wanted = meta.get("block") == _block_key(block) and meta.get("format") == _FORMAT
-        return table if wanted and stated == _content_digest(table, meta) else None
+        if not wanted or stated != _content_digest(table, meta):
+            return None
+        with contextlib.suppress(KeyError, ValueError):
+            entry = {"shard": path.name, "block": json.loads(meta["block"])}
+            self._blocks[path.name] = {**entry, "wall_s": float(meta["wall_s"])}
+        return table
 
     def save(self, block: Block, columns: Columns, seconds: float) -> Table:
         """Write one block's shard and the manifest; returns the table as stored."""
         table = self.save_shard(block, columns, seconds)
         self.note(block, seconds)
+        self.write_manifest()
         return table
 
     def save_shard(self, block: Block, columns: Columns, seconds: float) -> Table:
@@ -192,9 +202,20 @@ class Result:
         return table
 
     def note(self, block: Block, seconds: float) -> None:
-        """Write into the manifest that a block is stored."""
-        with writing("output folder", self.folder):
-            self._write_manifest(block, seconds)
+        """Have the manifest say that a block is stored; it is written once a second at most."""
+        shard = self.shard(block).name
+        wall = {"wall_s": round(seconds, 6)}
+        self._blocks[shard] = {"shard": shard, "block": json.loads(_block_key(block)), **wall}
+        self._unwritten = True
+        if time.monotonic() - self._written >= _MANIFEST:
+            self.write_manifest()
+
+    def write_manifest(self) -> None:
+        """Write the manifest if it does not say of all blocks yet that they are stored."""
+        if self._unwritten:
+            with writing("output folder", self.folder):
+                self._write_manifest()
+            self._unwritten, self._written = False, time.monotonic()
 
     @contextlib.contextmanager
     def locked(self, on_wait: Callable[[], None]) -> Iterator[None]:
@@ -211,17 +232,12 @@ class Result:
                 if time.time() - path.stat().st_mtime > _STALE:
                     path.unlink()
 
-    def _write_manifest(self, block: Block, seconds: float) -> None:
+    def _write_manifest(self) -> None:
         path = self.folder / "manifest.json"
-        if not self._blocks and path.exists():
+        if not self._written and path.exists():
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                self._blocks = {e["shard"]: e for e in json.loads(path.read_text())["blocks"]}
-        shard = self.shard(block).name
-        self._blocks[shard] = {
-            "shard": shard,
-            "block": json.loads(_block_key(block)),
-            "wall_s": round(seconds, 6),
-        }
+                before = {e["shard"]: e for e in json.loads(path.read_text())["blocks"]}
+                self._blocks = {**before, **self._blocks}
         manifest = {
             "experiment": self.experiment_id,
             "parameters": self.config.to_dict(),

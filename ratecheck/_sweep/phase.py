@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _PANELS = 4
 #: Ticks of an axis whose values grow by a factor.
 _TICKS = 6
+#: Colours are logarithmic where values differ by more than this factor.
+_DECADE = 10.0
 
 
 def phase_map(
@@ -38,7 +40,8 @@ def phase_map(
     Args:
         sweep: what :func:`ratecheck.sweep` returned.
         x, y: columns whose values make the axes.
-        value: the column that colours show, on a logarithmic scale if all medians are positive.
+        value: the column that colours show, on a logarithmic scale where it is positive and differs
+            by more than a factor of 10.
         by: a column with a panel for each of its values, or for four of them.
         levels: values of the median along which lines are drawn.
         against: a column with what a theory predicts, whose lines at these levels are dashed.
@@ -62,7 +65,9 @@ def phase_map(
     shown = np.unique(np.linspace(0, len(outer[0]) - 1, _PANELS).round().astype(int)) if by else [0]
     finite = medians[np.isfinite(medians)]
     low, high = float(finite.min()), float(finite.max())
-    norm = (LogNorm if low > 0 else Normalize)(low, high if high > low else low + 1.0)
+    norm = (LogNorm if high > _DECADE * low > 0 else Normalize)(
+        low, high if high > low else low + 1.0
+    )
     columns = len(shown)
     figure = Figure(figsize=(2.5 * columns + 1.0, 2.9), layout="constrained")
     grid = figure.subplots(1, columns, squeeze=False, sharey=True)[0]
