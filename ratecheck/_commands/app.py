@@ -180,9 +180,9 @@ def run(
 
 @app.command(
     epilog=examples(
-        "sweep affpcl/rate_n --set t=geomspace(1e4,1e12,9) --set seed=range(0,100)",
-        "sweep affpcl/pays --set n=2,4,8,16 --set deltas=linspace(0,1,11) --map delta,n,ratio",
-        "sweep my_figure.py --set levels=0,0.1;0,0.5 --scheduler tcp://HOST:8786",
+        "sweep affpcl/rate_n --set 't=geomspace(1e4,1e12,9)' --set 'seed=range(0,100)'",
+        "sweep affpcl/pays --set n=2,4,8,16 --set 'deltas=linspace(0,1,11)' --map delta,n,ratio",
+        "sweep my_figure.py --set 'levels=0,0.1;0,0.5' --scheduler tcp://HOST:8786",
     )
 )
 def sweep(

@@ -238,6 +238,10 @@ def sweep(
     now = revision(known)
     place = Place.of(out, known.id, f"sweep-{digest(key)}-{now}")
     there = elsewhere.current() is not None
+    if place.address.startswith("memory://") and (there or workers > 1):
+        raise InputError(
+            f"memory of this process must be written by it alone; found {workers} threads"
+        )
     report = progress or (lambda done, total: None)
     begins = range(0, total, count)
     try:

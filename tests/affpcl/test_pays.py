@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -50,6 +51,20 @@ def test_agents_are_the_same_at_every_n_and_kappa() -> None:
     narrow = pays.drawn(replace(CONFIG, kappa=1.0), 2, 0.5)
     scales = np.diag([1.0, CONFIG.kappa**-0.5])
     np.testing.assert_allclose(scales @ narrow.A @ scales, few.A, rtol=0, atol=1e-15)
+
+
+def test_the_page_on_sweeps_has_these_numbers() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
+    (row,) = (line for line in page.splitlines() if line.startswith("| 10 | 8 |"))
+    said = [cell.strip() for cell in row.strip("|").split("|")][2:]
+    for delta, cell in ((0.25, said[1]), (1.0, said[4])):
+        config = pays.PaysConfig(n=8, kappa=10.0, t=1e3, deltas=(delta,), systems=1)
+        ratios = []
+        for seed in range(122):
+            given = replace(config, seed=seed), {"delta": delta}, rc.Context()
+            ratios.append(pays.compute(*given)["ratio"][0])
+        share = np.mean(np.array(ratios) < 1.0)
+        assert cell == f"{np.median(ratios):.3f}, {share:.0%}".replace("%", " %")
 
 
 def test_equal_agents_gain_n_and_strangers_nothing() -> None:

@@ -145,6 +145,8 @@ def test_an_object_store_holds_a_sweep(whole: rc.Sweep, tmp_path: Path) -> None:
     assert rows(swept(address)) == rows(whole)
     assert rows(swept(f"file://{tmp_path}")) == rows(whole)
     assert Place.of(f"file://{tmp_path}", "a").address == f"{tmp_path}/a"
+    with pytest.raises(InputError, match="must be written by it alone; found 2 threads"):
+        swept(address, threads=2)
     with pytest.raises(InputError, match="an address that fsspec reads; found nowhere://x"):
         swept("nowhere://x")
 
