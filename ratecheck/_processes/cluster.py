@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 import urllib.parse
+import urllib.request
 import uuid
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -33,6 +34,8 @@ from ratecheck._processes import elsewhere, interrupts, pool
 LOCAL = "local"
 #: Seconds until a scheduler that does not answer is given up.
 _CONNECT = 10.0
+#: Seconds in which the dashboard must answer to be named.
+_ANSWER = 2.0
 #: Seconds between two looks at what is running, and at the size of the cluster.
 _LOOK = 1.0
 #: Tasks that are sent at a time, for every core of the cluster and beside these: so few that memory
@@ -103,8 +106,12 @@ def _dashboard(client: Any, address: str) -> str:
     """Where Dask's dashboard answers; nowhere without bokeh on the scheduler's machine."""
     link = str(client.dashboard_link or "")
     if address == LOCAL and link:
-        return f"http://127.0.0.1:{urllib.parse.urlsplit(link).port}/status"
-    return link
+        link = f"http://127.0.0.1:{urllib.parse.urlsplit(link).port}/status"
+    try:
+        with urllib.request.urlopen(link, timeout=_ANSWER):
+            return link
+    except (OSError, ValueError):  # switched off, or behind a wall
+        return ""
 
 
 def _connected(client: Callable[..., Any], address: str) -> Any:
