@@ -204,7 +204,7 @@ class LinearRecursion:
         array([0.83333333])
         """
         x0, d = self._point(x0), self.d
-        steps = _whole(t, 1)
+        steps = _times(t, 1)
         z = np.concatenate([0 * x0, self._started(x0)], axis=-1)
         summed = self._moments(self._with_sum, z, steps)
         mean, second = summed.mean[..., :d], summed.second[..., :d, :d]
@@ -300,7 +300,7 @@ class LinearRecursion:
             start = self._states[..., :, None] * start[..., None, :]
             start = start.reshape(*start.shape[:-2], -1)
         if not self._chain:
-            return self._read(_propagated(K, start, _whole(t, 0)), z.shape[-1])
+            return self._read(_propagated(K, start, _times(t, 0)), z.shape[-1])
         # Replace the first state's probability by the sum of all, which then stays exactly 1: as
         # an eigenvalue it would be 1 up to rounding, and t steps multiply that error by t.
         K, start = K.copy(), start.copy()
@@ -308,7 +308,7 @@ class LinearRecursion:
         start[..., 0] += start[..., ones].sum(axis=-1)
         K[..., :, ones] -= K[..., :, :1]
         K[..., 0, :] = 0 * K[..., 0, :]
-        after = _propagated(K, start, _whole(t, 0))
+        after = _propagated(K, start, _times(t, 0))
         after[..., 0] -= after[..., ones].sum(axis=-1)
         return self._read(after, z.shape[-1])
 
@@ -344,7 +344,7 @@ def _propagated(K: Numbers, start: Numbers, t: Numbers) -> Numbers:
         power = np.where(small, squared + 2 * power, squared)
 
 
-def _whole(t: Any, low: int) -> Numbers:
+def _times(t: Any, low: int) -> Numbers:
     """Numbers of steps as integers."""
     steps = np.asarray(t)
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,9 +21,6 @@ from linsys.validate import Array
 from mgda.drift import disagreement
 from mgda.momdp import MOMDP
 from mgda.simplex import gram, simplex_qp
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = [
     "CONVENTIONS",

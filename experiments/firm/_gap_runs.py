@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,9 +23,6 @@ from mgda.firm import FIRM
 from mgda.instances import sample_momdp
 from mgda.runs import Trace, run
 from mgda.trajectories import Clients
-
-if TYPE_CHECKING:
-    pass
 
 #: The measured quantity, as a formula in the figures.
 GAP = r"$\|\nabla J\,\lambda_t\|^2$"

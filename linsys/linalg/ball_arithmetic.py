@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import flint
 import numpy as np
@@ -40,7 +41,7 @@ def ball_arithmetic(bits: int, exact_bits: int = 2048) -> Iterator[None]:
         bits: of the midpoints of balls.
         exact_bits: rationals with more bits become balls.
     """
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "_number": Ball,
         "logistic": logistic,
         "operator_norms": operator_norms,

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -114,7 +114,7 @@ def box_arithmetic() -> Iterator[None]:
 
     It is a state of the process, see :func:`linsys.linalg.numpys_extremes.arithmetic`.
     """
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "_number": number,
         "logistic": logistic,
         "operator_norms": operator_norms,

@@ -370,7 +370,7 @@ def rational_arithmetic() -> Iterator[None]:
 
     It is a state of the process, see :func:`linsys.linalg.numpys_extremes.arithmetic`.
     """
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "_number": Rational,
         "operator_norms": norms_of_one,
         "eigenvalue_range": range_of_one,

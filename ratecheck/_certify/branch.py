@@ -108,16 +108,16 @@ class Branching:
         self.ratio, self.split = self.ratio[rows], self.split[rows]
         self.node, self.depth = self.node[rows], self.depth[rows]
 
-    def _take(self, found: Examined, depth: Any) -> None:
+    def _take(self, examined: Examined, depth: Any) -> None:
         """Take in new boxes; those that are not done wait."""
-        node = len(self.codes) + np.arange(len(found.ratio))
+        node = len(self.codes) + np.arange(len(examined.ratio))
         self.codes = np.concatenate([self.codes, np.zeros(len(node), dtype=np.uint8)])
         self.first = np.concatenate([self.first, np.zeros(len(node), dtype=np.int64)])
-        left = ~found.closed
-        self.low = np.concatenate([self.low, found.low[:, left]], axis=1)
-        self.high = np.concatenate([self.high, found.high[:, left]], axis=1)
-        self.ratio = np.concatenate([self.ratio, found.ratio[left]])
-        self.split = np.concatenate([self.split, found.split[left]])
+        left = ~examined.closed
+        self.low = np.concatenate([self.low, examined.low[:, left]], axis=1)
+        self.high = np.concatenate([self.high, examined.high[:, left]], axis=1)
+        self.ratio = np.concatenate([self.ratio, examined.ratio[left]])
+        self.split = np.concatenate([self.split, examined.split[left]])
         self.node = np.concatenate([self.node, node[left]])
         self.depth = np.concatenate([self.depth, depth[left]])
 
@@ -219,17 +219,17 @@ def replay(
         parts = []
         for start in range(0, count, 2 * BATCH):
             rows = slice(start, start + 2 * BATCH)
-            found = problem.examine(low[:, rows], high[:, rows], target, proved)
+            examined = problem.examine(low[:, rows], high[:, rows], target, proved)
             code = own[rows]
-            if (~found.closed & (code == _LEAF)).any():
-                at_least = float(found.ratio[~found.closed & (code == _LEAF)].max())
+            if (~examined.closed & (code == _LEAF)).any():
+                at_least = float(examined.ratio[~examined.closed & (code == _LEAF)].max())
                 raise Unprovable(
                     f"a leaf of the tree is proved with the constant {at_least:.9g} only"
                 )
             inner = code > _LEAF
             parts.append(
                 divided(
-                    problem.cover.coordinates, found.low[:, inner], found.high[:, inner],
+                    problem.cover.coordinates, examined.low[:, inner], examined.high[:, inner],
                     code[inner] - 1,
                 )
             )  # fmt: skip

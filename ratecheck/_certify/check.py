@@ -74,10 +74,11 @@ def contents(path: Path) -> list[dict[str, Any]]:
         raise InputError(f"certificate must be readable; found {path}: {error.strerror}") from None
     except ValueError as error:
         raise InputError(f"certificate must be JSON; found {error} in {path}") from None
-    found = whole.get("certificates", [whole]) if isinstance(whole, dict) else whole
-    if not isinstance(found, list) or not found or not all(isinstance(c, dict) for c in found):
+    certificates: Any = whole.get("certificates", [whole]) if isinstance(whole, dict) else whole
+    are_some = isinstance(certificates, list) and bool(certificates)
+    if not are_some or not all(isinstance(one, dict) for one in certificates):
         raise InputError(f"file must hold certificates; found none in {path}")
-    return found
+    return list(certificates)
 
 
 def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
@@ -126,15 +127,15 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
     if claim.relation != "==":
         raise Refused(f"`relation` must be == of an identity; found {claim.relation}")
     try:
-        found = decide(claim)
+        decided = decide(claim)
     except (Unprovable, Broken) as error:
         raise Refused(f"the two sides must be equal at random points; found {error}") from None
-    true = of_identity(item, found)
+    true = of_identity(item, decided)
     for name in sorted({"arithmetic", *_KEYS["identity"]}):
         if content[name] != true[name]:
             raise Refused(f"`{name}` must be {true[name]}; found {content[name]}")
-    which = "all" if found.all_sizes else f"{len(found.sizes)} combinations of"
-    where = " on the branches that the points met" if found.compares else ""
+    which = "all" if decided.all_sizes else f"{len(decided.sizes)} combinations of"
+    where = " on the branches that the points met" if decided.compares else ""
     return f"identity: true for {which} sizes{where}, but for a chance below 2^-{CHANCE}"
 
 
@@ -182,14 +183,14 @@ def _compare(content: Mapping[str, Any], stated: Sequence[Case], claim: Claim) -
     if (content["arithmetic"] == "exact rationals") != (bits == 0):
         raise Refused(f"`arithmetic` must be of {bits} bits; found {content['arithmetic']!r}")
     try:
-        found = enclose(claim, instance, bits or BITS[0])
+        enclosed = enclose(claim, instance, bits or BITS[0])
     except (Undecided, Unprovable, InputError) as error:
         raise Refused(f"`instance` must be evaluated in balls; found {error}") from None
-    if bits == 0 and found.bits:
+    if bits == 0 and enclosed.bits:
         raise Refused("`arithmetic` must be balls: the formula leaves the rationals")
-    if len(found.cases) != len(stated):
-        raise Refused(f"`cases` must be {len(found.cases)}; found {len(stated)}")
-    for one, other in zip(stated, found.cases, strict=True):
+    if len(enclosed.cases) != len(stated):
+        raise Refused(f"`cases` must be {len(enclosed.cases)}; found {len(stated)}")
+    for one, other in zip(stated, enclosed.cases, strict=True):
         if one.entry != other.entry:
             raise Refused(f"`entry` must be {other.entry}; found {one.entry}")
         for name in ("measured", "bound"):
@@ -200,7 +201,9 @@ def _compare(content: Mapping[str, Any], stated: Sequence[Case], claim: Claim) -
                     f"`{name}` must hold [{float(least):.17g}, {float(most):.17g}]; found "
                     f"[{float(low):.17g}, {float(high):.17g}]"
                 )
-    if dict(found.assumptions) != content["assumptions"]:
-        raise Refused(f"`assumptions` must be {dict(found.assumptions)}")
-    if list(found.constants) != content["constants"]:
-        raise Refused(f"`constants` must be {list(found.constants)}; found {content['constants']}")
+    if dict(enclosed.assumptions) != content["assumptions"]:
+        raise Refused(f"`assumptions` must be {dict(enclosed.assumptions)}")
+    if list(enclosed.constants) != content["constants"]:
+        raise Refused(
+            f"`constants` must be {list(enclosed.constants)}; found {content['constants']}"
+        )

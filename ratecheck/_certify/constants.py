@@ -73,16 +73,16 @@ class Least:
 
     Args:
         sizes: of the instance.
-        found: the ratio; 0 where no instance has two positive sides.
+        ratio: of the two sides; 0 where no instance has two positive sides.
         instance: plain lists by field.
         surely: a rational that the ratio at the instance is not below, by balls; None where balls
             do not say so.
     """
 
     def __init__(
-        self, sizes: Sizes, found: float, instance: Mapping[str, Any], surely: Fraction | None
+        self, sizes: Sizes, ratio: float, instance: Mapping[str, Any], surely: Fraction | None
     ) -> None:
-        self.sizes, self.found, self.instance, self.surely = sizes, found, instance, surely
+        self.sizes, self.ratio, self.instance, self.surely = sizes, ratio, instance, surely
 
 
 def of_sizes(claim: Claim, sizes: Sizes) -> Claim:
@@ -116,7 +116,7 @@ def smallest(claim: Claim) -> Least:
     nothing = None
     for sizes in claim.space.all_sizes()[:_SIZES]:
         one = least(claim, sizes)
-        if one.found > 0:
+        if one.ratio > 0:
             return one
         nothing = nothing or one
     assert nothing is not None
@@ -130,11 +130,11 @@ def least(claim: Claim, sizes: Sizes, seed: int = 0) -> Least:
     if not search.instances:
         return Least(sizes, 0.0, {}, None)
     _, scored = tightest_instance(search, EFFORT)
-    found = ratio(claim.relation, in_high_precision(claim, scored.fields))
+    largest = ratio(claim.relation, in_high_precision(claim, scored.fields))
     instance = plain(scored.fields)
-    if found is None or found <= 0:
+    if largest is None or largest <= 0:
         return Least(sizes, 0.0, instance, None)
-    return Least(sizes, found, instance, at_least(claim, instance))
+    return Least(sizes, largest, instance, at_least(claim, instance))
 
 
 def at_least(claim: Claim, instance: Mapping[str, Any]) -> Fraction | None:
@@ -189,7 +189,7 @@ def constant(
         return None, f"the search for a ratio took too long: {late}"
     except Fault as fault:
         return None, f"the search for a ratio ended: {fault}"
-    if low.found <= 0:
+    if low.ratio <= 0:
         return None, "no instance of its smallest sizes has two positive sides"
     over = _Over(item, claim, low, state, doing)
     left = max(limit - (time.process_time() - before), 1.0)
@@ -226,12 +226,12 @@ class _Over:
         assert self.problem is not None
         searched: list[Branching] = []
         reason = ""
-        attained = self.low.found > 1 - 1e-7
+        attained = self.low.ratio > 1 - 1e-7
         for within in (ATTAINED if attained else WITHIN, CLOSE):
             left = limit - (time.process_time() - start)
             if searched and limit - left > _LITTLE * limit:
                 break
-            branching = Branching(self.problem, self.low.found * (1 + within))
+            branching = Branching(self.problem, self.low.ratio * (1 + within))
             self._load(branching)
             try:
                 while not branching.done and time.process_time() - start < limit:

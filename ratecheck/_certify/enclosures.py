@@ -96,8 +96,8 @@ def enclose(claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MO
     >>> @claim(id="mine.root", source="", kind="upper", text="", fields={"x": interval()})
     ... def root(x):
     ...     return np.sqrt(x), x
-    >>> found = enclose(root, {"x": 0.25}, 64)
-    >>> found.cases[0].measured[0], found.violates("<=")
+    >>> enclosed = enclose(root, {"x": 0.25}, 64)
+    >>> enclosed.cases[0].measured[0], enclosed.violates("<=")
     (Fraction(1, 2), True)
     """
     try:

@@ -104,8 +104,8 @@ def decide(claim: Claim, draw: Draw = secrets.randbelow) -> Decided:
     ... )
     ... def binomial(x, y):
     ...     return (x + y) ** 2, x * x + 2 * x * y + y * y
-    >>> found = decide(binomial)
-    >>> found.degree, found.chance < -100
+    >>> decided = decide(binomial)
+    >>> decided.degree, decided.chance < -100
     (2, True)
     """
     every = claim.space.all_sizes()
@@ -113,10 +113,10 @@ def decide(claim: Claim, draw: Draw = secrets.randbelow) -> Decided:
     sizes = tuple(every[k] for k in pick)
     bits = CHANCE + 64
     while True:
-        found = _decide(claim, sizes, bits, draw)
-        if found.chance < -CHANCE:
-            return found
-        bits = CHANCE + found.degree.bit_length() + found.points.bit_length() + _MARGIN
+        decided = _decide(claim, sizes, bits, draw)
+        if decided.chance < -CHANCE:
+            return decided
+        bits = CHANCE + decided.degree.bit_length() + decided.points.bit_length() + _MARGIN
 
 
 def _decide(claim: Claim, sizes: tuple[Sizes, ...], bits: int, draw: Draw) -> Decided:

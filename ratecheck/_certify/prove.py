@@ -134,17 +134,17 @@ def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) 
             # a tie stays open with any number of bits; all else is decided by enough of them
             for most, bits in itertools.product((1, MOST), BITS):
                 try:
-                    found = enclose(entry, instance, bits, most)
+                    enclosed = enclose(entry, instance, bits, most)
                 except Undecided as error:
                     reason = f"with {bits} bits, {error}"
                     continue
-                unmet = [name for name, told in found.assumptions.items() if told == "not met"]
+                unmet = [name for name, told in enclosed.assumptions.items() if told == "not met"]
                 if unmet:
                     return Proof(item.id, reason=f"the instance does not meet {unmet[0]!r} exactly")
-                if found.violates(entry.relation):
-                    return Proof(item.id, of_counterexample(item, instance, found))
+                if enclosed.violates(entry.relation):
+                    return Proof(item.id, of_counterexample(item, instance, enclosed))
                 reason = f"the enclosures of the two sides overlap with {bits} bits"
-                if not found.bits:
+                if not enclosed.bits:
                     return Proof(item.id, reason="the claim holds at the instance")
     except Unprovable as error:
         reason = str(error)

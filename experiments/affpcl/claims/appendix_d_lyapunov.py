@@ -47,7 +47,7 @@ def d4(instance: Any) -> rc.Sides:
 
 @PAPER.upper(
     "d5_const",
-    ref="Lemma D.5, constant step",
+    ref="Lemma D.5, constant step, its proof",
     tex=r"\mathcal{L}_t\le\frac{\mathcal{L}_0+C\ln t}{t}",
     on=rc.Space(
         fields={

@@ -54,7 +54,7 @@ def corG2_gtil_corrected(stack: PersonalStack) -> rc.Sides:
 
 @PAPER.upper(
     "corG2_gtil_sharper",
-    ref="proof of Corollary G.2, sharpened",
+    ref="proof of Corollary G.2, corrected and sharpened",
     tex=r"\mathbb{E}\|\tilde g^i\|^2\le4G_A^2\|\Delta x^i\|^2+64(G_A^2\|\Delta x^c\|^2"
     r"+\|\Delta\theta^c\|^2)+16\sigma^2(n^{-1}+9\tilde\delta^i)+2\mathbb{E}\|\mathcal{E}\|^2",
     on=ESTIMATED,
@@ -63,7 +63,7 @@ def corG2_gtil_corrected(stack: PersonalStack) -> rc.Sides:
     "at most twice the variances of its halves, 2 (8 sigma^2 deltatilde) + 2 sigma^2 (1/n + "
     "delta_env), E||w||^2 <= 8 (G_A^2 ||dx^c||^2 + ||dtheta||^2), and E||gtilde||^2 <= 4 E||A "
     "dx^i||^2 + 8 E||z||^2 + 8 E||w||^2 + 2 E||calE||^2.",
-    sharpens="corG2_gtil",
+    sharpens="corG2_gtil_corrected",
 )
 def corG2_gtil_sharper(stack: PersonalStack) -> rc.Sides:
     """E||gtilde^i||^2 <= 4 G_A^2 ||dx^i||^2 + 64 (G_A^2 ||dx^c||^2 + ||dtheta^c||^2) + 16 sigma^2

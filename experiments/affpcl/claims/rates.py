@@ -548,7 +548,7 @@ def thm1_c4() -> Sequence[rc.Regime]:
     "thm1_dim",
     ref="Section 2, footnote 3, with Lemma D.5",
     uses=["corE1", "corF1", "corF2", "corG2_first", "d4", "d5_dim"],
-    tex=r"\mathbb{E}\|\tilde x_t^i-x_*^i\|^2=O(\sigma^2(\lambda^i)^{-2}t^{-1}\delta)",
+    tex=r"\mathbb{E}\|\tilde x_t^i-x_*^i\|^2=O(t^{-1})",
     note="Measured in t alone, and there nothing of the proof is false: affpcl.d2_Phi and what "
     "uses it (affpcl.g3, affpcl.corG2_first) are wrong in the size of delta only. With nu' for nu "
     "in delta the proof is affpcl.corG2_first_corrected with Lemma D.5; with nu of A alone the "
@@ -556,8 +556,8 @@ def thm1_c4() -> Sequence[rc.Regime]:
     "solutions.",
 )
 def thm1_dim() -> Sequence[rc.Regime]:
-    """Diminishing steps and the weighted average remove ln t from Theorem 1, for (22-1) and
-    (22-2).
+    """With diminishing steps and the weighted average the error is O(1/t), without the ln t of
+    Theorem 1, for (22-1) and (22-2); the size of delta is not judged here.
     """
     return [
         where.diminishing(lambda run: run.error[:, 0], f"x^1, ({name})", algorithm)

@@ -125,9 +125,9 @@ def eq47_48(pair: Any, known: Any, size: Any) -> rc.Sides:
     uses=["eq47", "lemma4", "lemma6"],
 )
 def eq48_policies(step: Any, known: Any, size: Any) -> rc.Sides:
-    """(48) with exact tabular critics, one step after an aggregation: E||g^{j,c} - g^{j,c'}|| <= 4
-    sqrt((r_max + R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B)) + E||grad J^j(theta^c) - grad
-    J^j(theta^c')||.
+    """(48) with exact tabular critics, zeta = 0, and transitions of d_pi, as (10) has them, one
+    step after an aggregation: E||g^{j,c} - g^{j,c'}|| <= 4 sqrt(zeta) + 4 sqrt((r_max + R_w)^2 (1 -
+    rho + 4 kappa rho)/((1 - rho) B)) + E||grad J^j(theta^c) - grad J^j(theta^c')||.
     """
     one, two = step.now
     last = norm(one.chains.jac - two.chains.jac)

@@ -34,9 +34,10 @@ BOTH_TRACES = {
     uses=["eq46"],
     tex=r"\|\lambda^{*,c}-\lambda^{*,c'}\|_2\le\frac{4RM}\beta\max_j\|g^{j,c}-g^{j,c'}\|_2",
     on=PAIRS,
-    note="The proof's last line (46) loses a factor of two and is false (firm.eq46); the lemma is "
-    "true, as (41) holds with 2/beta (firm.eq41_sharper). It is larger than necessary by the "
-    "factor 2 sqrt M, see the sharpened form.",
+    note="The step to the proof's last line (46) loses a factor of two: (42) to (45) give 8 M "
+    "R/beta (firm.eq46). (46), which is the lemma, is true, as (41) holds with 2/beta "
+    "(firm.eq41_sharper). It is larger than necessary by the factor 2 sqrt M, see the sharpened "
+    "form.",
 )
 def lemma1(A: rc.Numbers, other: rc.Numbers, beta: rc.Numbers, R: rc.Numbers) -> rc.Sides:
     """||lambda*^c - lambda*^c'||_2 <= (4 R M / beta) max_j ||g^{j,c} - g^{j,c'}||_2."""
@@ -262,8 +263,8 @@ def eq44_45(A: Numbers, other: Numbers, R: Numbers) -> rc.Sides:
     r"\max_j\|g^j-g'^j\|",
     on=PAIRS,
     expect="violated",
-    note="The product is 8 M R / beta: the two norms in (43) are one too many. M = R = beta = 1: 8 "
-    "against 4. The lemma is true all the same, as (41) holds with 2/beta.",
+    note="The product is 8 M R / beta. M = R = beta = 1: 8 against 4. (46) is true all the same, "
+    "as (41), where this has 4/beta, holds with 2/beta.",
     corrected="eq46_corrected",
 )
 def eq46(

@@ -197,7 +197,8 @@ def law_second_order(g: rc.Numbers, beta: rc.Numbers, R: rc.Numbers) -> rc.Sides
     "1.1), weights (1, 0) and (0, 1), beta = 10: 0.01 against 0.00044.",
     derivation="The geometric mean of firm.law_without_beta and firm.law_second_order. With noise "
     "of length s it is at most 2 R M s^3 / beta; to leading order in s attained at beta = 2 R M s "
-    "for M = 2, where both are and beyond which a smaller beta makes no larger drift.",
+    "for M = 2, where both are, and below which a smaller beta makes no larger drift. Roots of "
+    "both sides are compared.",
 )
 def law_first_order(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """With the solutions lambda*^c of this step as weights (eta_t = 1): T_disagr <= (2R/beta) V

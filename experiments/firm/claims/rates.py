@@ -213,8 +213,8 @@ def _distance(name: str, process: at.OneState, beta: float) -> rc.Regime:
     ref="Appendix F.1.2",
     uses=["lemma8"],
     tex=r"E\|\lambda^c-\lambda^{c'}\|^2=O(1/B)",
-    note="Lemma 8 squared (which is true, though (46) in its proof is not: firm.lemma1_sharper), "
-    "with E||g^c - g^c'||^2 = O(1/B); exact values. Beta > 0 and common "
+    note="Lemma 8 squared (which is true, though its proof loses a factor of two: "
+    "firm.lemma1_sharper), with E||g^c - g^c'||^2 = O(1/B); exact values. Beta > 0 and common "
     "parameters are needed: K > 1 adds what is of order alpha K.",
 )
 def F12() -> Sequence[rc.Regime]:

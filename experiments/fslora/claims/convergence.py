@@ -177,10 +177,11 @@ def eq13_corrected(step: Round) -> rc.Sides:
     r"\frac{\gamma HL^2}2T_3",
     on=steady(smoothness(3), 32),
     expect="violated",
-    note="(12) and (13) fail. f = l a^2/2 + u tau(a) psi(b) of fslora.thm4_4 at the minimum of "
-    "f^S: the change is l gamma^2 H^2 sigma_s^2/2 as gamma -> 0, the bound 3 gamma^2 L (r/k) H "
-    "sigma_s^2/2: violated for H > 3 (r/k) L/l. The first line has L_s^2 for the weights "
-    "r^2/k_i^2 of the second, and T_3 includes gamma H L^2/2 in (14) but not in (15): slips.",
+    note="Of any f_i(B, A), as Appendix D.3 reads it; this one is no loss of BA. (12) and (13) "
+    "fail. f = l a^2/2 + u tau(a) psi(b) of fslora.thm4_4 at the minimum of f^S: the change is l "
+    "gamma^2 H^2 sigma_s^2/2 as gamma -> 0, the bound 3 gamma^2 L (r/k) H sigma_s^2/2: violated "
+    "for H > 3 (r/k) L/l. The first line has L_s^2 for the weights r^2/k_i^2 of the second, and "
+    "T_3 includes gamma H L^2/2 in (14) but not in (15): slips.",
     corrected="eq14_corrected",
     printed_as="proof step",
     uses=["eq11", "eq12", "eq13"],

@@ -176,7 +176,9 @@ SPEEDUP_HELD = true_variant(
     speedup,
     id="fslora.speedup_held",
     source="FSLoRA, Section 4, discussion of Corollary 4.5, what is true",
-    text="With one sketch a round the error is N^(-1/2) and, where sigma_s^2 H > sigma_g^2, H^0.",
+    text="Algorithm 1, one sketch a round, the best step size, a given large number of rounds: the "
+    "error is O(N^(-1/2)), and where H sigma_s^2 is large against sigma_g^2 it does not fall with "
+    "H.",
     latex=r"O(N^{-1/2}H^0)",
     regimes=partial(exponents, _many, False, _without_T(_HELD)),
     uses=["fslora.thm4_4_corrected"],

@@ -97,12 +97,13 @@ def eq17_corrected(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> rc.S
     r"\frac1{\sqrt{18}HL}\wedge\frac1{6\sqrt{(c_h+1)\overline{r^2/k^2}}HL}",
     on=STEPS,
     expect="violated",
-    note="The root has H for H^2 and Lbar L for Ltil L. (17) is implied exactly where N H >= 6 "
-    "sqrt((c_h + 1) mean r^2/k^2), or H = 1 and all k_i = r. N = 1, H = 2, k = r, c_h = 0: "
-    "0.1179/L against 0.0833/L. N = 1, H = 3: 0.0962/L against 0.0786/L of (16). N = H = 1, r/k = "
-    "8: 0.0589/L against 0.0417/L of (14). At the paper's N = 20 and ratios it is implied for c_h "
-    "<= 1294 (H = 50) and c_h <= 206 (H = 20), by 1/(N H^2 L). "
-    "Without (17) Theorem 4.4 is false even where nothing is sketched: fslora.thm4_4_step.",
+    note="The root has H for H^2 and Lbar L for Ltil L, in our copy; below (16) and (17) it also "
+    "covers H L, where the proof needs H L outside, and there it is read so. (17) is implied "
+    "exactly where N H >= 6 sqrt((c_h + 1) mean r^2/k^2), or H = 1 and all k_i = r. N = 1, H = 2, "
+    "k = r, c_h = 0: 0.1179/L against 0.0833/L. N = 1, H = 3: 0.0962/L against 0.0786/L of (16). N "
+    "= H = 1, r/k = 8: 0.0589/L against 0.0417/L of (14). At the paper's N = 20 and ratios it is "
+    "implied for c_h <= 1294 (H = 50) and c_h <= 206 (H = 20), by 1/(N H^2 L). Without (17) "
+    "Theorem 4.4 is false even where nothing is sketched: fslora.thm4_4_step.",
     corrected="lr_corrected",
     main=True,
     printed_as="proof step",
@@ -351,13 +352,15 @@ def thm4_4_floor(s: at.Run) -> rc.Sides:
     r"\gamma\le\frac1{6L\sqrt{(c_h+1)H}}\wedge\frac1{NH^2L}",
     on=opposed(at.printed_step),
     expect="violated",
-    note="Read of any f_i(B, A), as fslora.thm4_4; x is one coordinate of X, and f_i no function "
-    "of BA. The printed root has H for H^2, and the theorem fails with it, sketches or not. f_1' = "
-    "L x, f_2' = -(1 - 2e) L x, f' = e L x: c_h = (1/e - 1)^2 for all x. A round multiplies x by "
-    "about 1 - e g + (1 - 1/H) g^2/2, g = gamma L H = e sqrt(H)/6, allowed for e <= 3 H^(-3/2): "
-    "the local drift takes (1 - 1/H) sqrt(H)/12 of the progress. For small e the bound is too "
-    "small in long runs from H = 83 on, and from H = 146 on X^t grows without bound. With gamma <= "
-    "1/(4 H L sqrt(c_h + 1)) the drift takes an eighth at most.",
+    note="In our copy the root of the theorem covers H. It also covers H L below (16) and (17), "
+    "where the proof needs it outside, and where it is read so. If H stands outside here as well, "
+    "this finding falls. Read of any f_i(B, A), as fslora.thm4_4; x is one coordinate of X, and "
+    "f_i no function of BA. The printed root has H for H^2, and the theorem fails with it, "
+    "sketches or not. f_1' = L x, f_2' = -(1 - 2e) L x, f' = e L x: c_h = (1/e - 1)^2 for all x. A "
+    "round multiplies x by about 1 - e g + (1 - 1/H) g^2/2, g = gamma L H = e sqrt(H)/6, allowed "
+    "for e <= 3 H^(-3/2): the local drift takes (1 - 1/H) sqrt(H)/12 of the progress. For small e "
+    "the bound is too small in long runs from H = 83 on, and from H = 146 on X^t grows without "
+    "bound. With gamma <= 1/(4 H L sqrt(c_h + 1)) the drift takes an eighth at most.",
     corrected="thm4_4_step_corrected",
     reading="Of any f_i(B, A) that meet Assumptions 4.1 to 4.3 for all X = [B; A], as Appendix D.3 "
     "reads it; by (1) they are functions of BA, and of these only affine ones meet Assumption 4.1 "

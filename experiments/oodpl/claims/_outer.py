@@ -131,14 +131,14 @@ SLOW_ROUNDS = _space(
 # Several domains.
 
 
-def _of_all(found: Callable[[SimpleNamespace], Round]) -> dict[str, Callable[..., Any]]:
+def _of_all(round_of: Callable[[SimpleNamespace], Round]) -> dict[str, Callable[..., Any]]:
     """The assumptions, each required in every domain of the instance's round.
 
-    ``found`` gives the round of an instance.
+    ``round_of`` gives the round of an instance.
     """
 
     def every(holds: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda s: found(s).by_domain(holds(found(s))).all(axis=1)
+        return lambda s: round_of(s).by_domain(holds(round_of(s))).all(axis=1)
 
     return {name: every(holds) for name, holds in ASSUMES.items()}
 

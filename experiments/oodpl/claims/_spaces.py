@@ -128,36 +128,36 @@ Assumptions = dict[str, Callable[..., Any]]
 
 
 def policy_assumptions(
-    found: Callable[[Any], tuple[Policy, Any, Any, PolicyConstants]],
+    parts_of: Callable[[Any], tuple[Policy, Any, Any, PolicyConstants]],
 ) -> Assumptions:
     """Assumptions 1 to 3 of the policy, at two theta of the ball that its constants are for.
 
-    ``found`` gives the policy, both theta and the constants of an instance. Differences of numbers
-    as large as L are compared up to L/10^9.
+    ``parts_of`` gives the policy, both theta and the constants of an instance. Differences of
+    numbers as large as L are compared up to L/10^9.
     """
 
     def mu(s: Any) -> Any:
-        policy, theta, other, at = found(s)
+        policy, theta, other, at = parts_of(s)
         least = [lambda_min(-policy.hessian(place)).min(axis=-1) for place in (theta, other)]
         return within(at.mu, np.minimum(*least) + at.L / 10**9)
 
     def M(s: Any) -> Any:
-        policy, theta, other, at = found(s)
+        policy, theta, other, at = parts_of(s)
         sizes = [norm(policy.gradient(place)).max(axis=(-2, -1)) for place in (theta, other)]
         return within(np.maximum(*sizes), at.M)
 
     def L(s: Any) -> Any:
-        policy, theta, other, at = found(s)
+        policy, theta, other, at = parts_of(s)
         sizes = [operator_norm(policy.hessian(place)).max(axis=-1) for place in (theta, other)]
         return within(np.maximum(*sizes), at.L)
 
     def rho(s: Any) -> Any:
-        policy, theta, other, at = found(s)
+        policy, theta, other, at = parts_of(s)
         change = operator_norm(policy.hessian(theta) - policy.hessian(other)).max(axis=-1)
         return within(change, at.rho * norm(theta - other) + at.L / 10**9)
 
     def C(s: Any) -> Any:
-        policy, theta, other, at = found(s)
+        policy, theta, other, at = parts_of(s)
         sizes = [np.abs(policy.log_pi(place)).max(axis=(-2, -1)) for place in (theta, other)]
         return within(np.maximum(*sizes), at.C)
 
@@ -170,23 +170,25 @@ def policy_assumptions(
     }
 
 
-def reward_assumptions(found: Callable[[Any], tuple[Reward, Any, RewardConstants]]) -> Assumptions:
+def reward_assumptions(
+    parts_of: Callable[[Any], tuple[Reward, Any, RewardConstants]],
+) -> Assumptions:
     """Assumptions 2 and 3 of the reward, at phi and between phi and 0.
 
-    ``found`` gives the reward, phi and the constants of an instance.
+    ``parts_of`` gives the reward, phi and the constants of an instance.
     """
 
     def T(s: Any) -> Any:
-        reward, phi, at = found(s)
+        reward, phi, at = parts_of(s)
         return within(norm(reward.gradient(phi)).max(axis=(-2, -1)), at.T)
 
     def P(s: Any) -> Any:
-        reward, phi, at = found(s)
+        reward, phi, at = parts_of(s)
         change = norm(reward.gradient(phi) - reward.gradient(0 * phi)).max(axis=(-2, -1))
         return within(change, at.P * norm(phi) + at.T / 10**9)
 
     def bounds(s: Any) -> Any:
-        reward, phi, at = found(s)
+        reward, phi, at = parts_of(s)
         values = np.exp(reward.values(phi))
         low, high = values.min(axis=(-2, -1)), values.max(axis=(-2, -1))
         return np.logical_and(within(at.b, low), within(high, at.B))

@@ -268,8 +268,8 @@ def theorem_1_noise(run: Inner, pairs: Numbers) -> rc.Sides:
     note="Audited with L(phi_0) - E L(phi_K), which is less than the gap, for K = 1 and any phi_0 "
     "here and for K = 2 in ood.theorem_1_two_rounds. All terms go to zero with K to infinity, eta "
     "and alpha to zero and D of the order log(1/alpha)/alpha, at a fixed beta; none asks beta to "
-    "be large. E_3 is the loose part, 8 times what no training has where D and alpha are not yet "
-    "so.",
+    "be large. E_3 is loose: for small D it is 8 M^4 T^2/(beta mu)^2 or more, where ||grad L||^2 "
+    "of an untrained phi is at most 4 M^4 T^2/(beta mu)^2.",
     uses=["D2_P_corrected", "D2_jensen_corrected", "lemma_3_corrected"],
     derivation="E g = G with ||G - grad L||^2 <= E_3 by Jensen over T. L is P_L-smooth: E L(phi_{k"
     "+1}) <= L - eta <grad L, G> + (P_L eta^2/2)(||G||^2 + variance) <= L - (eta/2)||grad L||^2 + "
@@ -280,9 +280,8 @@ def theorem_1_noise(run: Inner, pairs: Numbers) -> rc.Sides:
 def theorem_1_corrected(runs: outer.Rounds) -> rc.Sides:
     """eta <= 1/P_L and alpha < 2/(B^(1/beta) L): (1/K) sum_k E||grad L(phi_k)||^2 <= 2 (L(phi_0) -
     inf L)/(eta K) + E_3 + eta P_L (sigma_3^2 + 2 E_3 + 2 sigma_T^2), E_3 the bound of
-    ood.lemma_3_corrected, P_L of ood.D2_P_corrected.
-
-    E_3 is the bound of Lemma 3 corrected, and eta <= 1 / P_L.
+    ood.lemma_3_corrected, P_L of ood.D2_P_corrected, sigma_T^2 the variance of d L_PL(theta_*)/d
+    phi between the domains; constants on a ball that holds the inner loops.
     """
     bias = runs.largest(_lemma_3)
     noise = runs.largest(lambda at: at.sigma_3) + 2 * bias + 2 * runs.largest(lambda at: at.sigma_T)

@@ -35,7 +35,7 @@ _SUM = r"\sum_{t=0}^{D-1}R^{k,t}"
 _SCORES = r"\big(\nabla\log\pi_{\theta_{k,D}}(y_k|x_k)-\nabla\log\pi_{\theta_{k,D}}(y_k'|x_k)\big)"
 _PRODUCT = r"\prod_{j=t+1}^{D-1}\big(I+\alpha R^{k,j}\nabla^2F^{k,j}\big)"
 _RIGHT = (
-    rf"\frac{{\partial\ell_{{PL}}}}{{\partial\phi_k}}=-(1-p_*)\frac\alpha\beta{_SUM}\nabla_\phi"
+    rf"\frac{{\partial\ell_{{PL}}}}{{\partial\phi_k}}=-(1-p_D)\frac\alpha\beta{_SUM}\nabla_\phi"
     rf" r^{{k,t}}(\nabla F^{{k,t}})^\top{_PRODUCT}{_SCORES}"
 )
 
@@ -47,12 +47,12 @@ _RIGHT = (
     r"\nabla F^{k,t}\prod_{j=t+1}^{D-1}\big(I+\alpha R^{k,t}\nabla^2F^{k,t}\big)",
     on=SCALAR,
     expect="violated",
-    note="Four slips: the sign of (30) is lost; the factor 1 - p_* is missing from (30) on; "
+    note="Four slips: the sign of (30) is lost; the factor 1 - p_D is missing from (30) on; "
     "grad_phi r is missing from the derivative of e^(r/beta), without which the formula has no "
     "entry for each entry of phi; the product repeats the factor of t where it needs those of j. "
     "Each alone makes it false: ood.prop_1_sign, _factor, _reward, _index. With D = 1, q = 1 and "
     "c = grad log pi(z_0) . (grad log pi(y) - grad log pi(y')), it is (alpha/beta) R c, and the "
-    "truth is -(1 - p_*) r' (alpha/beta) R c: descent by the printed formula raises the loss where "
+    "truth is -(1 - p_D) r' (alpha/beta) R c: descent by the printed formula raises the loss where "
     "r' > 0. Lemmas 3 and 4 start from the chain rule and not from (13), so that Theorem 1 does "
     "not inherit this; code that differentiates the loop is right as well. The proposition assumes "
     "nothing.",
@@ -75,14 +75,15 @@ def prop_1(run: Any) -> rc.Sides:
     on=RUNS,
     derivation="J_(t+1) = J_t (I + alpha R_t H_t) + (alpha/beta) R_t grad r_t (grad log pi_t)' "
     "from J_0 = 0, the rows of J for the entries of phi; unrolled, the factors of later steps "
-    "stand further to the right. d(-log sigma(u)) = -sigma(-u) du, sigma(-u) = 1 - p_*.",
+    "stand further to the right. d(-log sigma(u)) = -sigma(-u) du, sigma(-u) = 1 - p_D.",
     main=True,
     uses=["eq_29_30_corrected", "eq_31_corrected"],
 )
 def prop_1_corrected(run: Any) -> rc.Sides:
-    """d l_PL(theta_D) / d phi = -(1 - p_*) (alpha/beta) sum_t R_t grad r(z_t) (grad log pi(z_t))'
+    """d l_PL(theta_D) / d phi = -(1 - p_D) (alpha/beta) sum_t R_t grad r(z_t) (grad log pi(z_t))'
     prod_(j>t) (I + alpha R_j Hess log pi_j(z_j)) (grad log pi(y) - grad log pi(y')), R_t =
-    e^(r(z_t)/beta), the product from j = t + 1 on the left to D - 1 on the right.
+    e^(r(z_t)/beta), the product from j = t + 1 on the left to D - 1 on the right, p_D =
+    pi(y)/(pi(y) + pi(y')) at theta_D.
     """
     return at.eq_13(run, run.sums())
 
@@ -107,8 +108,8 @@ def prop_1_sign(run: Any) -> rc.Sides:
 
 @PAPER.identity(
     "prop_1_factor",
-    ref="Proposition 1, the factor 1 - p_* alone",
-    tex=_RIGHT.replace("(1-p_*)", ""),
+    ref="Proposition 1, the factor 1 - p_D alone",
+    tex=_RIGHT.replace("(1-p_D)", ""),
     on=RUNS,
     expect="violated",
     note="Without it all pairs weigh the same, those that the policy ranks rightly by far and "
@@ -185,7 +186,7 @@ def prop_1_order(run: Any) -> rc.Sides:
     rf"{{\partial\phi_k}}{_SCORES}",
     on=RUNS,
     expect="violated",
-    note="The derivative of log sigma(u) is sigma(-u) u' = (1 - p_*) u', not u'. The bound 2M of "
+    note="The derivative of log sigma(u) is sigma(-u) u' = (1 - p_D) u', not u'. The bound 2M of "
     "Lemma 3 is not hurt, as sigma(-u) <= 1; the constant 2L of the next line is, see ood.lpl_2L.",
     corrected="eq_29_30_corrected",
     printed_as="proof step",
@@ -199,14 +200,14 @@ def eq_29_30(run: Any) -> rc.Sides:
 @PAPER.identity(
     "eq_29_30_corrected",
     ref="equation (30), corrected",
-    tex=rf"\frac{{\partial\ell_{{PL}}}}{{\partial\phi_k}}=-(1-p_*)\frac{{\partial\theta_{{k,D}}}}"
+    tex=rf"\frac{{\partial\ell_{{PL}}}}{{\partial\phi_k}}=-(1-p_D)\frac{{\partial\theta_{{k,D}}}}"
     rf"{{\partial\phi_k}}{_SCORES}",
     on=RUNS,
-    derivation="(log sigma)' = sigma(-u) = 1 - p_*, and the chain rule.",
+    derivation="(log sigma)' = sigma(-u) = 1 - p_D, and the chain rule.",
 )
 def eq_29_30_corrected(run: Any) -> rc.Sides:
-    """d l_PL(theta_D) / d phi = -(1 - p_*) (d theta_D / d phi) (grad log pi(y) - grad log
-    pi(y')).
+    """d l_PL(theta_D) / d phi = -(1 - p_D) (d theta_D / d phi) (grad log pi(y) - grad log pi(y')),
+    p_D = pi(y)/(pi(y) + pi(y')) at theta_D.
     """
     return at.eq_30(run, factor=True)
 

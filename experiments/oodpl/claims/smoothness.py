@@ -16,8 +16,8 @@ Function = Callable[..., Any]
 def _between(sides: Function, instance: Any, constants: Any, limits: Function) -> rc.Sides:
     """Both sides between the two theta of an instance, with these limits of exp(r/beta)."""
     there = instance.system, instance.phi, points(instance)
-    found: rc.Sides = sides(*there, constants, limits(instance))
-    return found
+    both: rc.Sides = sides(*there, constants, limits(instance))
+    return both
 
 
 @PAPER.upper(

@@ -219,12 +219,13 @@ def prop_1_users(c: at.Class, nu: Numbers) -> rc.Sides:
 
 @PAPER.upper(
     "prop_1_full",
-    ref="below Proposition 1: all matrices, with the constants of the proof",
+    ref="below Proposition 1: all matrices, with constants made as in the proof",
     on=prop_1.space,
     tex=r"\log\frac{\mathcal N(1/(NN_p))}\delta\le Nd_1d_2\log\big(1+4N^2N_pL_1\sqrt NB\big)+"
     r"\log\tfrac1\delta",
     note="As in psl.prop_1, the measured side is what volumes force N_br to be.",
-    derivation="The same cover without factors.",
+    derivation="The same cover without factors: of the ball of radius sqrt(N) B, with 2 C_R L1 for "
+    "C_R = 1/4.",
 )
 def prop_1_full(c: at.Class) -> rc.Sides:
     """log(N_br(1/(N N_p))/delta) <= N d1 d2 log(1 + 4 N^2 N_p L1 sqrt(N) B) + log(1/delta)."""

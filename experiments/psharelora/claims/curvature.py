@@ -32,11 +32,11 @@ def _not_less_likely(s: Any) -> Any:
     """Up to rounding of a mean of logarithms, which are at most max|x| B + 1 in size."""
     user = s.user
     rewards = [(user.x @ w[..., None])[..., 0] for w in (user.hat, user.diamond)]
-    found, other = [
+    estimated, true = [
         (user.o * log_logistic(r) + (1 - user.o) * log_logistic(-r)).mean(axis=1) for r in rewards
     ]
     size = 1 + np.abs(rewards).max(axis=(0, 2))
-    return (other - found) * 10**9 <= size
+    return (true - estimated) * 10**9 <= size
 
 
 FITTED = rc.Space(

@@ -104,7 +104,9 @@ def lemma_5(users: Any, fit: Any) -> rc.Sides:
     "B_diamond||_F <= ||Bperp' Theta* V_k||_F = ||Bperp'(Theta* - Theta) V_k||_F. Attained.",
 )
 def lemma_5_corrected(users: Adaptation, fit: Adaptation) -> rc.Sides:
-    """dist^2(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2."""
+    """dist^2(B, B_diamond) <= ||Theta - Theta*||_F^2 / sigma_k(Theta*)^2 for a Theta of rank k
+    whose columns B spans.
+    """
     return at.lemma_5(users, fit, 2)
 
 

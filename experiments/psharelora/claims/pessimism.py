@@ -118,7 +118,9 @@ def B2_zeta_step(instance: Any) -> rc.Sides:
     derivation="||Theta - Theta_hat||_F <= sqrt(zeta), and each reward is L1-Lipschitz.",
 )
 def B2_zeta_step_corrected(instance: Any) -> rc.Sides:
-    """|Delta r_hat - Delta r_inf| <= 2 L1 sqrt(zeta)."""
+    """|Delta r_hat - Delta r_inf| <= 2 L1 sqrt(zeta) for two trajectories and r_inf in the set
+    (3.4), whose radius is sqrt(zeta).
+    """
     return _step(instance, False)
 
 

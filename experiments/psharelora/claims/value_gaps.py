@@ -138,10 +138,6 @@ def theorem_4_2(theta: Numbers, psi: Numbers, N_p: Numbers, delta: Numbers, C: N
     return np.minimum(*lost), bound
 
 
-def _chosen(*, policies: Any, reference: Any, psi: Any, **others: Any) -> SimpleNamespace:
-    return SimpleNamespace(v=against(policies, reference, flat(psi)), psi=psi, **others)
-
-
 @PAPER.upper(
     "theorem_4_2_corrected",
     ref="Theorem 4.2, corrected, for linear rewards and any estimate and zeta",
@@ -173,9 +169,10 @@ COROLLARY_4_1 = replace(
     r"(\mathcal N/\delta)}{NN_p\nu}+\frac{kd_2+\log(N/\delta)}{N_p}+\frac1\nu\sqrt{\frac{"
     r"\Sigma_{tail}}N}}",
     uses=("psl.theorem_4_2", "psl.corollary_B1"),
-    note="As psl.theorem_4_2, for one user. That the mean of b_i, Sigma_tail/N, is left out needs "
-    "nu sqrt(Sigma_tail/N) bounded, which Corollary B.1 assumes and this one does not; it is true "
-    "with a constant that depends on B: psl.corollary_B1_condition.",
+    note="As psl.theorem_4_2, for one user; for each c_3 some N_p is enough, for c_3 = 100 N_p = "
+    "10^12. That the mean of b_i, Sigma_tail/N, is left out needs nu sqrt(Sigma_tail/N) bounded, "
+    "which Corollary B.1 assumes and this one does not; it is true with a constant that depends on "
+    "B: psl.corollary_B1_condition.",
     corrected="psl.corollary_4_1_corrected",
 )
 
@@ -318,8 +315,8 @@ def corollary_B1(
     zeta = np.sqrt((-np.log(delta) / (N * N_p * users.nu) + heads) / 2) / L1
     reach = np.sqrt(zeta * squares(psi[..., 0, :, :] - psi[..., 1, :, :]))
     gaps = _rewards(users, psi)
-    found = np.abs(logits_of_shares(gaps, N_p[..., None])).max(axis=-1)
-    lost = np.where(found < reach[..., None], np.abs(gaps) / 2, 0 * gaps)
+    logits = np.abs(logits_of_shares(gaps, N_p[..., None])).max(axis=-1)
+    lost = np.where(logits < reach[..., None], np.abs(gaps) / 2, 0 * gaps)
     return lost.mean(axis=-1), C * np.sqrt(logs / (N * N_p))
 
 
