@@ -102,7 +102,9 @@ class Sweep:
         for name, value in (where or {}).items():
             equal = compute.field(name) == value
             chosen = equal if chosen is None else chosen & equal
-        for batch in data.to_batches(columns=columns, filter=chosen):
+        # a thread of pyarrow's that still holds a file of Python's when Python ends aborts it
+        threads = "://" not in self.place.address
+        for batch in data.to_batches(columns=columns, filter=chosen, use_threads=threads):
             if batch.num_rows:
                 yield Table({n: _numpy(batch.column(n)) for n in batch.schema.names})
 
