@@ -7,6 +7,7 @@ that the laws of :mod:`experiments.firm.rates._one_step` hold without a remainde
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -180,5 +181,5 @@ def slope_of(x: Array, curves: Array, seed: int) -> rc.Slope:
 def bootstrap_mean_interval(values: Array, seed: int) -> rc.Interval:
     """Mean of replicates (R,) with the bootstrap interval of level 95 % that slopes have."""
     # a mean is the exponent of the slope of log y from y = 1 at log x = 0 to the mean at log x = 1
-    slope = rc.slope_interval([1.0, np.e], np.stack([np.ones_like(values), values], 1), rng=seed)
+    slope = rc.slope_interval([1.0, math.e], np.stack([np.ones_like(values), values], 1), rng=seed)
     return rc.Interval(*(float(np.exp(v)) for v in (slope.value, slope.lo, slope.hi)))
