@@ -282,7 +282,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": BudgetConfig(),
-        "laptop": BudgetConfig(**LAPTOP_GRID, budget=6, points=2, global_ranks=(2, 8)),
+        "laptop": BudgetConfig(**LAPTOP_GRID, budget=4, points=2, global_ranks=(2, 8)),
         "paper": BudgetConfig(
             **PAPER_GRID,
             global_ranks=(8, 16, 32, 64),
