@@ -292,7 +292,9 @@ HIDDEN = (
     r"\tilde\delta_{cen}^i\})",
     main=True,
     expect="violated",
-    note=HIDDEN + "Along the distance of a rare state the share 1/n of the ratio is taken off.",
+    note=HIDDEN
+    + "In the regime where an agent differs by a rare state of its own, the exponent is that of "
+    "the ratio less 1/n.",
     corrected="thm1_explicit_corrected",
     uses=["thm1_c1"],
 )

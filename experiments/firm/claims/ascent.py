@@ -148,12 +148,16 @@ ASCENTS = rc.Space(
     expect="violated",
     note="lambda_t is missing on the left, and the expectation of the first sum on the right. No "
     "weighted combination bounds all gradients: lambda = (1, 0), J^1 constant, J^2 not: 0 on the "
-    "right. (32) has lambda_t again, so nothing follows from it.",
+    "right. Q_t is no more than T_1 here, and is T_1. With the Q_t of F.2 the same is seen for "
+    "small alpha: two opposite gradients, lambda = (1/2, 1/2), exact critics and B to infinity "
+    "have grad J lambda = 0 and Q_t = O(alpha). (32) has lambda_t again, so nothing follows from "
+    "it.",
     corrected="eq31_corrected",
 )
 def eq31(path: ascent.Ascent) -> rc.Sides:
     """(1/T) sum ||grad J(thetabar_t)||^2 <= (2/(T a)) sum lambda_t'(J(thetabar_{t+1}) -
-    J(thetabar_t)) + (1/T) sum Q_t, for a norm of the matrix that is at least ||.||_F/sqrt(M).
+    J(thetabar_t)) + (1/T) sum Q_t, Q_t = T_1, for a norm of the matrix that is at least
+    ||.||_F/sqrt(M).
 
     ||.||_F^2 / M <= ||.||_op^2, so that either reading of the norm of a matrix is above.
     """

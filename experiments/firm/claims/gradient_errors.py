@@ -263,11 +263,14 @@ def lemma6(
     printed_as="ours",
     tex=lemma6_client.latex,
     on=WEIGHTED,
-    uses=["lemma5_one_hot", "lemma6_corrected"],
-    derivation="E|psi|^2 < 1, see firm.lemma5_one_hot, and firm.lemma6_corrected.",
+    uses=["lemma5_one_hot", "lemma6_sharper"],
+    derivation="E|psi|^2 < 1, see firm.lemma5_one_hot, and firm.lemma6_sharper.",
 )
 def lemma6_one_hot(chains: Any, r_max: Any, lam: Any) -> rc.Sides:
-    """The bound for one client where there is one logit per state and action."""
+    """E||(g(w_*) - Delta(w_*)) lambda||^2 <= 4 (r_max + 2 R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho)
+    B) for one logit per state and action, B = 1, ..., 8 transitions of the stationary chain, kappa
+    = 1.
+    """
     return at.lemma6_client(chains, r_max, lam, 8)
 
 

@@ -190,7 +190,7 @@ def eq24(step: assembly.SecondStep, known: Printed, size: Numbers) -> rc.Sides:
 
 @PAPER.upper(
     "eq24_present",
-    ref="equations (23) and (24), corrected",
+    ref="equation (24), corrected",
     uses=["eq22", "lemma1_sharper"],
     tex=r"\mathcal T^{\rm disagr-drift}_{1,1}\le\frac{4R^3M}{\beta C^2}\Big(\sum_{i=1}^t\eta_i"
     r"\prod_{k=i+1}^t(1-\eta_k)\Big)\sum_{c,c'}\max_j\|g_t^{j,c}-g_t^{j,c'}\|",

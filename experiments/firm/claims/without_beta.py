@@ -99,7 +99,8 @@ def _walks(*, L: Any, a: Any, h: Any, o: Any, b: Any, noise: Any, **others: Any)
             "a": "the step size times 4 L_J, with K = 2 local steps",
         },
     ),
-    note="In expectation: 1/(alpha T) + 1/B without log T, 1/beta, M^{3/2} and the drift term "
+    note="In expectation, for noise with E||xi||^2 = O(1/B) (restarted samples, exact critics): "
+    "1/(alpha T) + 1/B without log T, 1/beta, M^{3/2} and the drift term "
     "alpha K of Theorem 1. What is lost is the factor 1/C of the variance.",
     derivation="firm.theory.without_beta: firm.thm1_ascent at every client, <xi_u, d> <= "
     "2||xi_u||^2 + ||d||^2/8 and the same for the drift, whose squares sum to at most "

@@ -314,7 +314,8 @@ def d4_i_centred(devices: Any, U: Any, V: Any) -> rc.Sides:
 )
 def d4_i_centred_sharp(devices: Any, U: Any, V: Any) -> rc.Sides:
     """In the ball of radius rho around 0 f~_i(.; S) is (r/k) L(sqrt(r/k) rho)-smooth, L(rho) being
-    the largest Hessian norm of f_i in the ball of radius rho; here for least squares with M = mu I.
+    the largest Hessian norm of f_i in the ball of radius rho; here for least squares with M = mu I,
+    M the second moment of the inputs.
     """
     return hessians.d4_i_centred(devices, U, V, sharp=True)
 

@@ -111,7 +111,8 @@ COR4_5_FRESH = true_variant(
     derivation="fslora.cor4_5_corrected.",
 )
 def cor4_5_held() -> Sequence[rc.Regime]:
-    """gamma = sqrt(N)/(H sqrt(T Lbar)) makes it O((F_0 + sigma_s^2 + sigma_g^2/H) sqrt(Lbar)/sqrt(T
+    """gamma = sqrt(N)/(H sqrt(T Lbar)) makes (1/T) sum_t E||grad f^S||^2, one sketch a round and T
+    large, O((F_0 + sigma_s^2 + sigma_g^2/H) sqrt(Lbar)/sqrt(T
     N)) + O(N/T).
     """
     return exponents(at.held_step, False, _HELD)

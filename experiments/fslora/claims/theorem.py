@@ -60,7 +60,8 @@ def _without_devices(step: Callable[..., Any]) -> Callable[..., Any]:
     expect="violated",
     note="Jensen's inequality goes the other way: r/k = (1, 8) has 65/2 against 81/4; at the "
     "paper's four ratios 21.4 against 14.7. Equality for equal k_i. The next display has mean "
-    "r^2/k_i^2 again, so Theorem 4.4 does not change.",
+    "r^2/k_i^2 again, so Theorem 4.4 does not change. gamma and H cancel, so that the instances "
+    "may have a larger gamma than Theorem 4.4 allows.",
     corrected="eq17_corrected",
     printed_as="proof step",
     family=[

@@ -72,7 +72,9 @@ def coupling_smooth(f: Coupled, b: Numbers, a: Numbers, db: Numbers, da: Numbers
     "4 z^4 + (9/4) z^2 < 1.",
 )
 def coupling_variance(f: Coupled, b: Numbers, a: Numbers) -> rc.Sides:
-    """Its variance by the sketch is at most (rho - 1) u^2/rho^2 for all X, rho = r/k."""
+    """For f of fslora.coupling_smooth E||grad f~(X; S) - grad f^S(X)||^2 <= (rho - 1) u^2/rho^2 for
+    all X, rho = r/k.
+    """
     return f.sketch_variance(b, a), f.variance
 
 

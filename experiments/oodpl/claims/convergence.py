@@ -366,7 +366,9 @@ def theorem_1_tau(sigma_3: Numbers, rest: Numbers) -> rc.Sides:
         batched=True,
         meaning={"more": "x"},
     ),
-    note="So that for given b, mu, M and sigma_1 the printed tau grows like e^(2 beta).",
+    note="Its step: alpha in Theorem 1's second condition and Lemma 5's step size, which contain "
+    "b/e^beta, grows by this factor from beta to beta + x. So that for given b, mu, M and sigma_1 "
+    "the printed tau grows like e^(2 beta).",
     derivation="(1 - sqrt((1 - kappa)/3)) e^beta <= alpha b mu <= e^beta; 1 - 1/sqrt(3) > 0.42.",
 )
 def theorem_1_tau_corrected(beta: Numbers, more: Numbers, kappa: Numbers) -> rc.Sides:

@@ -236,17 +236,18 @@ def _bent_not_flat(s: Any) -> Any:
         {"psi": [[[2.0]], [[1.0]]], "R": 1.0, "o": [1.0, 0.0], "radius": 1.0, "share": -0.87},
     ],
 )
-def eq_B11(system: at.Comparing, w: Numbers, diamond: Numbers) -> rc.Sides:
+def eq_B11(system: at.Comparing, w: Numbers, diamond: Numbers, radius: Numbers) -> rc.Sides:
     """c1 c2 ||d||^2_Sigma <= (1 + 2 c3 L2/L2') ||grad f(w_diamond)|| ||d|| in dual norms of Sigma +
-    lambda I, d = w_hat - w_diamond and w_hat = argmax f. Here for rewards R tanh, one parameter,
-    lambda = 0 and L2' = L1^2/4 + c3 L2, with which f is smooth.
+    lambda I, d = w_hat - w_diamond and w_hat = argmax f over the ball of radius B, c1 of (B.8) for
+    this ball. Here for rewards R tanh, one parameter, any lambda, which cancels, and L2' = L1^2/4 +
+    c3 L2, with which f is smooth.
 
-    Then |x'| falls with |w|, so that c1 Sigma_diamond is Sigma at the edge of the smallest ball
-    that holds both points; a gap in rewards is at most R. f is smooth with L2' = max|psi|^2 / 4 +
-    c3 L2, by which both sides are multiplied.
+    Then |x'| falls with |w|, so that c1 Sigma_diamond is Sigma at the edge of the ball; a gap in
+    rewards is at most R. f is smooth with L2' = max|psi|^2 / 4 + c3 L2, by which both sides are
+    multiplied.
     """
     d = (w - diamond)[:, 0]
-    edge = system.steps(np.maximum(np.abs(w), np.abs(diamond)))[..., 0]
+    edge = system.steps(radius[:, None])[..., 0]
     steepest = (system.psi**2).max(axis=(1, 2, 3)) / 4
     bent = logistic(system.R) * system.smooth
     left = slope(system.R) * (edge**2).mean(axis=1) * d**2

@@ -164,12 +164,12 @@ def theorem_4_1(
     uses=["lemma_4_chance", "lemma_3_corrected", "lemma_5_coverage", "lemma_5_corrected"],
 )
 def theorem_4_1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
-    """16 m^2 lambda_min N nu dist^2 <= lambda_max Sigma_tail for every Theta of rank k whose
-    expected likelihood is at least Theta_diamond's. With N_p comparisons, with chance 1 - 2 delta:
-    dist^2 <= (L1^2 Sigma_tail/N + (log(1/delta) + 2 log(M/delta))/(N N_p))/(m^2 lambda_min nu) for
-    the maximum over M candidates, Theta_diamond one of them. m is the least Phi' of the rewards'
-    differences, lambda_min the least eigenvalue of E xx' and lambda_max its largest, x =
-    vec(psi(tau0) - psi(tau1)).
+    """For linear rewards and the sigmoid 16 m^2 lambda_min N nu dist^2 <= lambda_max Sigma_tail for
+    every Theta of rank k whose expected likelihood is at least Theta_diamond's. With N_p
+    comparisons, with chance 1 - 2 delta: dist^2 <= (L1^2 Sigma_tail/N + (log(1/delta) + 2
+    log(M/delta))/(N N_p))/(m^2 lambda_min nu) for the maximum over M candidates, Theta_diamond one
+    of them. m is the least Phi' of the rewards' differences, lambda_min the least eigenvalue of E
+    xx' and lambda_max its largest, x = vec(psi(tau0) - psi(tau1)).
     """
     m = pairs.steepness(users.delta, fit.delta)
     scale = 16 * m * m * lambda_min(pairs.moment) * users.nu * users.users
@@ -230,7 +230,7 @@ def theorem_4_1_variance(users: Adaptation, pairs: Pairs) -> rc.Sides:
     ),
     note="Maximum likelihood projects in the metric of the Fisher information H_i, (4.1) in "
     "Frobenius's: B_hat goes to other columns than B_diamond, at a distance of first order in "
-    "sqrt(Sigma_tail), and to B_diamond only where all H_i are one multiple of I.",
+    "sqrt(Sigma_tail), in general, unless all H_i are one multiple of I.",
     derivation="The tangent step T minimises the distance from E = D - Theta_diamond in the metric "
     "H with eigenvalues in [m lambda_min, lambda_max/4]: <T, H T> = <T, H E>, where T and E are "
     "orthogonal. In their plane <t, H e>/<t, H t> <= (c - 1)/(2 sqrt c), and ||C||_F sigma_k <= "
@@ -238,8 +238,9 @@ def theorem_4_1_variance(users: Adaptation, pairs: Pairs) -> rc.Sides:
     printed_as="ours",
 )
 def theorem_4_1_floor(users: Adaptation, pairs: Pairs) -> rc.Sides:
-    """dist^2 -> ||C||^2 <= ((c - 1)^2/(4c)) Sigma_tail/(N nu) for N_p = oo, c = lambda_max/(4 m
-    lambda_min).
+    """For linear rewards and N_p = oo, to first order in Sigma_tail, dist^2 = ||C||_F^2 <= ((c -
+    1)^2/(4c)) Sigma_tail/(N nu), c = lambda_max/(4 m lambda_min) and Bperp C the change of
+    B_diamond; m, lambda_min and lambda_max are those of psl.theorem_4_1_corrected.
 
     c = lambda_max / (4 m lambda_min) bounds the condition number of all Fisher informations.
     """

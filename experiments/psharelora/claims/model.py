@@ -112,7 +112,8 @@ def model_phi_lipschitz(x: Numbers, y: Numbers) -> rc.Sides:
 
 @PAPER.upper(
     "assumption_1",
-    ref="Assumption 1",
+    ref="Assumption 1: rewards that meet it",
+    printed_as="ours",
     tex=r"\|\nabla r\|\le\max\|\psi\|_F,\quad\|\nabla^2r\|\le\frac{4\max\|\psi\|_F^2}{3\sqrt3R}",
     on=SMOOTH,
     note="As differences: of values beside L1, and of Taylor's remainder beside L2/2. A linear "
@@ -120,8 +121,8 @@ def model_phi_lipschitz(x: Numbers, y: Numbers) -> rc.Sides:
     derivation="g' = 1 - tanh^2 <= 1 and |g''| = (2/R) |t| (1 - t^2) <= 4/(3 sqrt(3) R).",
 )
 def assumption_1(theta: Numbers, other: Numbers, psi: Numbers, R: Numbers) -> rc.Sides:
-    """r = R tanh(<Theta, psi>/R) satisfies it with L1 = max ||psi||_F and L2 = 4 max ||psi||_F^2 /
-    (3 sqrt(3) R).
+    """r = R tanh(<Theta, psi>/R) satisfies Assumption 1 with L1 = max ||psi||_F and L2 = 4 max
+    ||psi||_F^2 / (3 sqrt(3) R).
 
     |r - r'| beside L1 ||Theta - Theta'||, and the remainder of Taylor's first order beside L2 / 2
     times its square; theta, other (..., N, d1, d2), R (...).

@@ -80,10 +80,11 @@ LIKELIHOOD = rc.Space(
     tex=r"\sum_{i,j}\log\frac{P_{r^\star_i}}{P_{r_i}}\le\log\frac{N_G}\delta"
     r"+2LL_1N_p\sqrt{N\Sigma_{tail}}",
     on=LIKELIHOOD,
-    note="Surely, without the first term: Lemma 4 and that the estimate explains the labels as "
-    "well as r_diamond, so that Lemma 1, which is false for a class within one bracket, is not "
-    "needed. The text does not define R(D); here it is that set. From zero "
-    "Theta_diamond is feasible (psl.B1_chain_feasible); from elsewhere see psl.S_sets_ball.",
+    note="R(D), which the text does not define, is read as the set of all r that explain the "
+    "labels as well as r_diamond. The bound then holds with probability one and without its first "
+    "term, by Lemma 4 and that reading, so that Lemma 1, which is false for a class within one "
+    "bracket, is not needed. For Theta_init = 0 Theta_diamond is feasible (psl.B1_chain_feasible); "
+    "for other Theta_init see psl.S_sets_ball.",
     uses=["lemma_1", "lemma_4"],
 )
 def B1_chain(
