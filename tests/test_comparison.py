@@ -51,8 +51,9 @@ def test_ratecheck_does_too_and_attains_both_bounds() -> None:
     assert [first.verdict, wrong.verdict, second.verdict] == ["holds", "violated", "holds"]
     assert first.ratio == pytest.approx(1, abs=1e-9)
     assert second.ratio == pytest.approx(1, abs=1e-9)
-    assert f"{first.instances:,} instances" in PAGE
-    assert f"{second.instances:,} instances" in PAGE
+    # how many there are depends on the numbers that hypothesis takes from the sources of all modules
+    stated = [int(n.replace(",", "")) for n in re.findall(r"some ([\d,]+) instances", PAGE)]
+    assert stated == pytest.approx([first.instances, second.instances], rel=0.05)
     assert wrong.counterexample == {"weights": [1.0], "knees": [0.1], "start": 1.0}
     assert re.search(r"knee 0\.1 and start 1, measured 0\.045, bound 0\.0417", PAGE)
     assert (wrong.measured, wrong.bound[:6]) == ("0.045", "0.0416")
