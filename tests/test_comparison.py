@@ -51,7 +51,7 @@ def test_ratecheck_does_too_and_attains_both_bounds() -> None:
     assert [first.verdict, wrong.verdict, second.verdict] == ["holds", "violated", "holds"]
     assert first.ratio == pytest.approx(1, abs=1e-9)
     assert second.ratio == pytest.approx(1, abs=1e-9)
-    # how many there are depends on the numbers that hypothesis takes from the sources of all modules
+    # hypothesis takes numbers from the sources of all modules, and so their count depends on these
     stated = [int(n.replace(",", "")) for n in re.findall(r"some ([\d,]+) instances", PAGE)]
     assert stated == pytest.approx([first.instances, second.instances], rel=0.05)
     assert wrong.counterexample == {"weights": [1.0], "knees": [0.1], "start": 1.0}
