@@ -96,8 +96,8 @@ def _instance(item: Item, results: Path) -> Mapping[str, Any] | None:
         return None
     path = replay_path(item, Records(results, writable=False))
     if path.is_file():
-        found: Mapping[str, Any] = json.loads(path.read_bytes())["instance"]
-        return found
+        instance: Mapping[str, Any] = json.loads(path.read_bytes())["instance"]
+        return instance
     if item.entry.expect != "violated" and not item.origin.endswith(".py"):
         return None
     verdict = judge(item.entry)

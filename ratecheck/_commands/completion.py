@@ -62,8 +62,8 @@ def _in_folders(*folders: str) -> list[str]:
 
 
 def _bridges(prefix: str) -> list[str]:
-    found = (papers.modules(package, "bridge") for package in papers.installed().values())
-    return [f"{prefix}{name}" for names in found for name in names]
+    modules = (papers.modules(package, "bridge") for package in papers.installed().values())
+    return [f"{prefix}{name}" for names in modules for name in names]
 
 
 def _that_begin(incomplete: str, names: Iterable[str]) -> list[str]:

@@ -92,9 +92,9 @@ def last_of_papers() -> list[dict[str, Any]]:
     return []
 
 
-def show_called(found: Sequence[Mapping[str, Any]]) -> None:
+def show_called(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print what :func:`called` gave."""
-    cells = [[row[key] for key in ("id", "kind", "source", "title")] for row in found]
+    cells = [[row[key] for key in ("id", "kind", "source", "title")] for row in rows]
     console().print(tabulate(("id", "kind", "source", "what it says"), cells))
 
 
@@ -141,10 +141,10 @@ def _kept(
     return fresh
 
 
-def show(found: Sequence[Mapping[str, Any]]) -> None:
+def show(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print what :func:`rows` gave: a table of experiments and one of sections of claims."""
-    of_claims = [row for row in found if row["kind"] == "claims"]
-    of_experiments = [row for row in found if row["kind"] != "claims"]
+    of_claims = [row for row in rows if row["kind"] == "claims"]
+    of_experiments = [row for row in rows if row["kind"] != "claims"]
     headers = ("experiment", "kind", "title", "source", "stored blocks")
     cells = [
         [

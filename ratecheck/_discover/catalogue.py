@@ -166,7 +166,7 @@ def find(origin: str, name: str) -> Item:
 
 def families(entry: Entry, known: Mapping[str, Entry]) -> dict[str, Sequence[Any]]:
     """The counterexamples of all claims that the proof of one rests on, directly or not, by id."""
-    found: dict[str, Sequence[Any]] = {}
+    counterexamples: dict[str, Sequence[Any]] = {}
     seen, left = {entry.id}, [*entry.uses]
     while left:
         name = left.pop(0)
@@ -176,8 +176,8 @@ def families(entry: Entry, known: Mapping[str, Entry]) -> dict[str, Sequence[Any
         seen.add(name)
         left += used.uses
         if isinstance(used, Claim) and used.family:
-            found[name] = used.family
-    return found
+            counterexamples[name] = used.family
+    return counterexamples
 
 
 def families_of(items: Sequence[Item]) -> dict[str, dict[str, Sequence[Any]]]:
@@ -204,7 +204,7 @@ def families_of(items: Sequence[Item]) -> dict[str, dict[str, Sequence[Any]]]:
     }
 
 
-def find_claims(references: Sequence[str], broken: Broken | None = None) -> list[Item]:
+def find_claims(references: Sequence[str] | str, broken: Broken | None = None) -> list[Item]:
     """The claims that references name, each once; without any, all claims.
 
     A reference is an id, a section ("affpcl/appendix_d"), a paper, a pattern of one of these
@@ -215,7 +215,7 @@ def find_claims(references: Sequence[str], broken: Broken | None = None) -> list
     pyproject.toml is here or above are known as well.
 
     Args:
-        references: what is looked for.
+        references: what is looked for, one or several.
         broken: told in one line of every module and file that cannot be imported, where that is to
             be no error.
 
@@ -225,6 +225,7 @@ def find_claims(references: Sequence[str], broken: Broken | None = None) -> list
             print(item.id, item.entry.text)
     """
     broken = broken or raise_fault
+    references = [references] if isinstance(references, str) else references
     if not references:
         return catalogue(broken=broken)
     chosen: list[Item] = []

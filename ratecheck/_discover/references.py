@@ -85,9 +85,9 @@ def joined(texts: Sequence[str], others: Collection[str] = ()) -> list[str]:
     ['firm', 'affpcl Lemma D.1 (f)', 'firm.eq17']
     """
     known = {*papers.installed(), *others}
-    found: list[str] = []
+    texts_of_one: list[str] = []
     for text in texts:
-        before = found[-1] if found else ""
+        before = texts_of_one[-1] if texts_of_one else ""
         word = before.rpartition(" ")[2]
         is_label = _LABEL.fullmatch(text) is not None
         is_kind = text.isalpha() and bool(_kind(text))
@@ -95,9 +95,9 @@ def joined(texts: Sequence[str], others: Collection[str] = ()) -> list[str]:
         begins = before in known and (is_kind or (is_reference(text) and not is_id))
         goes_on = is_label and (bool(_kind(word)) or _LABEL.fullmatch(word) is not None)
         if begins or goes_on:
-            text = f"{found.pop()} {text}"
-        found.append(text)
-    return found
+            text = f"{texts_of_one.pop()} {text}"
+        texts_of_one.append(text)
+    return texts_of_one
 
 
 def split_paper(text: str, others: Mapping[str, str] | None = None) -> tuple[str | None, str]:
@@ -179,7 +179,7 @@ def _covers(wanted: Named, other: Named) -> bool:
 
 def _named(text: str) -> tuple[set[Named], bool]:
     """All that a text names, and whether it says nothing else."""
-    found: set[Named] = set()
+    named: set[Named] = set()
     is_all, is_range, kind = True, False, ""
     last: Named | None = None
     # "lemmaD.1" is two words
@@ -195,18 +195,18 @@ def _named(text: str) -> tuple[set[Named], bool]:
             last = last._replace(part=token["part"])
         elif token["equation"]:
             kind = "equation"
-            last = _next(found, last, Named(kind, token["equation"]), is_range)
+            last = _next(named, last, Named(kind, token["equation"]), is_range)
         elif kind and (token["label"] or (token["capital"] and kind in _WHOLE_HAS_PARTS)):
             label = token["label"] or token["capital"]
-            last = _next(found, last, Named(kind, label, token["letter"] or ""), is_range)
+            last = _next(named, last, Named(kind, label, token["letter"] or ""), is_range)
         else:
             is_all, kind, last = False, "", None
             continue
-        found.add(last)
+        named.add(last)
         is_range = False
     # a whole whose part is named was only the beginning of its name
-    parts = {one._replace(part="") for one in found if one.part}
-    return found - parts, is_all
+    parts = {one._replace(part="") for one in named if one.part}
+    return named - parts, is_all
 
 
 def _kind(word: str) -> str:
@@ -214,10 +214,10 @@ def _kind(word: str) -> str:
     return next((kind for begin, kind in _KINDS.items() if word.lower().startswith(begin)), "")
 
 
-def _next(found: set[Named], last: Named | None, one: Named, is_range: bool) -> Named:
+def _next(named: set[Named], last: Named | None, one: Named, is_range: bool) -> Named:
     """The next of a list; adds what lies between it and the last one of a range."""
     if is_range and last is not None and last.kind == one.kind:
-        found.update(_between(last, one))
+        named.update(_between(last, one))
     return one
 
 

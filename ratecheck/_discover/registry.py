@@ -104,7 +104,7 @@ def _on_models() -> dict[str, str]:
 def _own(broken: Broken) -> dict[str, Experiment[Any]]:
     """The experiments of the user's project by their ids."""
     taken = {**_on_models(), **_synthetic()}
-    found: dict[str, Experiment[Any]] = {}
+    own: dict[str, Experiment[Any]] = {}
     places: dict[str, Path] = {}
     for path, module in project.modules(broken):
         experiment = getattr(module, "EXPERIMENT", None)
@@ -113,7 +113,7 @@ def _own(broken: Broken) -> dict[str, Experiment[Any]]:
         name = experiment.id
         try:
             papers.check_free(name.partition("/")[0], f"experiment {name} in {path}")
-            if name in taken or name in found:
+            if name in taken or name in own:
                 raise InputError(
                     f"ids of experiments must be distinct; found {name} in {path} and in "
                     f"{taken.get(name) or places[name]}"
@@ -121,8 +121,8 @@ def _own(broken: Broken) -> dict[str, Experiment[Any]]:
         except InputError as error:
             broken(str(error))
             continue
-        found[name], places[name] = experiment, path
-    return found
+        own[name], places[name] = experiment, path
+    return own
 
 
 def _is_on_model(name: str) -> bool:
@@ -221,7 +221,7 @@ def match(references: Sequence[str], broken: Broken = project.raise_fault) -> li
 
 def _in_folder(folder: Path, broken: Broken) -> list[str]:
     """The files of a folder that define experiments, at least one."""
-    found: dict[str, bool] = {}
+    on_models: dict[str, bool] = {}
     for path in project.files_of(folder):
         try:
             experiment = getattr(load(path, "experiment file"), "EXPERIMENT", None)
@@ -229,8 +229,8 @@ def _in_folder(folder: Path, broken: Broken) -> list[str]:
             broken(str(error))
             continue
         if isinstance(experiment, Experiment):
-            found[str(path)] = _is_on_model(experiment.id)
-    chosen = [path for path, on_model in found.items() if not on_model] or list(found)
+            on_models[str(path)] = _is_on_model(experiment.id)
+    chosen = [path for path, on_model in on_models.items() if not on_model] or list(on_models)
     if not chosen:
         raise InputError(f"folder must hold files with EXPERIMENT; found none in {folder}")
     return chosen
