@@ -1,4 +1,4 @@
-"""How FIRM's proof is put together: known verdicts, teeth, and exact runs of two steps."""
+"""How FIRM's proof is put together: verdicts, exact runs of two steps, tighter bounds that fail."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_bounds_on_the_drift_are_not_far_above_an_instance_of_it() -> None:
     assert 0.15 < printed[0][0] / printed[1][0] <= 0.5
 
 
-def test_the_bound_by_present_gaps_has_teeth() -> None:
+def test_a_tighter_bound_by_present_gaps_fails() -> None:
     # weights of (0, 1) and (1, 0) are 1/(1 + beta) apart, a drift of 1/(1 + beta)^2; 8/beta bounds
     path = _path()
     g = path.g.copy()

@@ -1,4 +1,4 @@
-"""FSLoRA's convergence proof: known verdicts, teeth, and the exact rounds by another road."""
+"""FSLoRA's convergence proof: verdicts, exact rounds in another way, tighter bounds that fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FSLoRA's theorem and corollary: exact runs by another road, and the numbers that notes state."""
+"""FSLoRA's theorem and corollary: exact runs in another way, and the numbers in notes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FSLoRA's deterministic statements: formulas against loops and float64 code, verdicts, teeth."""
+"""FSLoRA's deterministic statements: formulas against loops, verdicts, tighter bounds."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_twelve_digits_at_other_times(t, alpha):
     ],
 )
 def test_the_obvious_methods_miss_it(monkeypatch, naive, name):
-    """The check above has teeth: the same engine around another way to take powers does not pass
+    """The check above can fail: the same engine around another way to take powers does not pass
     it."""
     system, algorithm = SYSTEMS[name], AffPCL(central_direction="estimate")
     alpha = horizon_step(system, BILLION)

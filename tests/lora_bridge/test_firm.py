@@ -81,7 +81,7 @@ def alignment(**options: Any) -> Alignment:
 
 
 def rewards() -> tuple[Reward, ...]:
-    """Of random bytes, hardly ever letters of a class: so by the half of the alphabet."""
+    """Rewards for halves of all bytes: a random model hardly ever writes letters of a class."""
     low = Declared("low", lambda p, r: [_share(t, 0, 96) for t in r], 0.0, 1.0)
     high = Declared("high", lambda p, r: [_share(t, 64, 255) ** 0.5 for t in r], 0.0, 1.0)
     return (low, high)

@@ -1,4 +1,4 @@
-"""OOD-PL's inner loop: enumerations by another road, known verdicts, and teeth."""
+"""OOD-PL's inner loop: enumerations in another way, verdicts, and tighter bounds that fail."""
 
 from __future__ import annotations
 

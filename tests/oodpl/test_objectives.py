@@ -1,4 +1,4 @@
-"""OOD-PL's objectives against loops, grids and hand-made examples; verdicts, and their teeth."""
+"""OOD-PL's objectives against loops, grids and examples; verdicts, and tighter bounds."""
 
 from __future__ import annotations
 

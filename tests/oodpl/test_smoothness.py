@@ -1,4 +1,4 @@
-"""OOD-PL's convexity and smoothness: jets against explicit policies; verdicts, and their teeth."""
+"""OOD-PL's convexity and smoothness: jets against policies, verdicts, tighter bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OOD-PL's outer loop: the objective's curvature, whole runs by another road, verdicts, teeth."""
+"""OOD-PL's outer loop: curvature, whole runs in another way, verdicts, tighter bounds."""
 
 from __future__ import annotations
 

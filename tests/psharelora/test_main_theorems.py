@@ -1,4 +1,4 @@
-"""P-ShareLoRA's rates and policies: formulas by another road."""
+"""P-ShareLoRA's rates and policies: formulas computed in another way."""
 
 from __future__ import annotations
 

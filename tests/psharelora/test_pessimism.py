@@ -1,4 +1,4 @@
-"""P-ShareLoRA, Theorems 4.1, B.3 and 4.2 with constants, pessimism: oracles, verdicts, teeth."""
+"""P-ShareLoRA, Theorems 4.1, B.3 and 4.2 with constants: oracles, verdicts, tighter bounds."""
 
 from __future__ import annotations
 

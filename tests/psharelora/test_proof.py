@@ -1,4 +1,4 @@
-"""P-ShareLoRA, Appendix B.1 and (B.2) to (B.5): formulas against NumPy, verdicts, teeth."""
+"""P-ShareLoRA, Appendix B.1 and (B.2) to (B.5): formulas against NumPy, tighter bounds."""
 
 from __future__ import annotations
 

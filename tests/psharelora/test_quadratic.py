@@ -1,4 +1,4 @@
-"""P-ShareLoRA, proof of Theorem B.3: formulas against NumPy and differences, verdicts, teeth."""
+"""P-ShareLoRA, proof of Theorem B.3: formulas against NumPy, verdicts, tighter bounds."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ MIXTURES = domains(
     meaning={"share": "s"},
 )
 _RANGE = (0.1, 2.0)
-#: Domains whose optimum is not far.
+#: Domains whose optimal policy is near the starting point.
 _NEAR: dict[str, Any] = {
     **{name: rc.reals("X", "Y", magnitude=_RANGE) for name in ("log_h", "log_mu", "r0")},
     "beta": rc.positive(low=0.5, high=10.0),
@@ -32,7 +32,7 @@ OPTIMA = domains(
     {"Y": (2, 3)},
     given={"psi spans all directions": lambda s: _curvature(s) > 1e-3},
 )
-#: Where the class of policies holds all.
+#: Domains whose class of policies contains every policy.
 ANSWERS = domains(
     _NEAR,
     {"Y": (2, 3), "p": (1, 1)},

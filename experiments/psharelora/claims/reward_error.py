@@ -33,7 +33,7 @@ SIZES = {"N": (1, 2), "d1": (1, 2), "d2": (1, 2)}
 
 
 def users(*, raw_U: Any, raw_V: Any, gaps: Any, k: Any, **others: Any) -> SimpleNamespace:
-    """``users`` and the further fields as they are."""
+    """The users that the first four fields describe, and the other fields unchanged."""
     return SimpleNamespace(users=Shared(raw_U, raw_V, gaps, k), **others)
 
 
