@@ -87,7 +87,7 @@ def _is_causal(model: Any) -> bool:
 @contextmanager
 def reused(model: nn.Module, below: int, flat: Batch) -> Iterator[None]:
     """Inside, a pass of these sequences does not compute the layers below, if they are known."""
-    keys = _keys(below, flat) if below and not torch.is_autocast_enabled() else None
+    keys = _keys(below, flat) if below else None
     if keys is None:
         yield
         return
@@ -116,6 +116,8 @@ def _keys(below: int, flat: Batch) -> list[tuple[int, bytes]] | None:
     """A key for each sequence; None where padding is not behind the sequences."""
     ids, mask = flat.get("input_ids"), flat.get("attention_mask")
     if ids is None or mask is None or "position_ids" in flat:
+        return None
+    if torch.is_autocast_enabled(ids.device.type):  # states of another precision
         return None
     lengths = mask.sum(1)
     place = torch.arange(ids.shape[1], device=ids.device)

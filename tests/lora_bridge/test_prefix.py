@@ -112,6 +112,23 @@ def test_what_cannot_be_known_is_computed() -> None:
     assert everywhere._below == 0  # an adapter in the first layer
 
 
+def test_states_of_a_lower_precision_are_neither_kept_nor_used() -> None:
+    model = small_model("llama", torch.float32)
+    last = in_last_layers(AdapterBank(model, TARGETS["llama"]).names, 1)
+    exact, half = (
+        AdapterBank(model, last, reuse=True, autocast=autocast)
+        for autocast in (None, torch.bfloat16)
+    )
+    calls, X, data = first_layer(exact), adapters(exact).float(), batch([A, B], 5)
+    half.losses(X, data, answer_loss)
+    assert len(calls) == 1
+    first = exact.losses(X, data, answer_loss)
+    half.losses(X, data, answer_loss)
+    assert len(calls) == 3
+    torch.testing.assert_close(exact.losses(X, data, answer_loss), first)
+    assert len(calls) == 3
+
+
 def test_states_that_were_not_asked_for_the_longest_go_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
