@@ -26,23 +26,30 @@ def check_writable(what: str, folder: Path) -> None:
         raise InputError(f"{what} must be writable; found {folder}: {reason}") from None
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that a kill at any moment leaves the old content or the new, never a part."""
+def write_whole(path: Path, content: bytes, *, flush: bool = True) -> None:
+    """Write a file so that a kill at any moment leaves the old content or the new, never a part.
+
+    Args:
+        path: of the file.
+        content: what it is to hold.
+        flush: wait until the disk has it. Without, a power cut within the next seconds may leave a
+            part or nothing; for a file that is cheap to make again and notices its damage.
+    """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
-            os.fsync(stream.fileno())
+            if flush:
+                os.fsync(stream.fileno())
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
-    if hasattr(
-        os, "O_DIRECTORY"
-    ):  # the rename itself reaches the disk only with its folder; Windows has no such call
+    # the rename itself reaches the disk only with its folder; Windows has no such call
+    if flush and hasattr(os, "O_DIRECTORY"):
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)

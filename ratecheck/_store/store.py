@@ -2,9 +2,10 @@
 
 A result lives in ``<out>/<paper>/<name>/<configuration>-<revision>/``. The two halves of the
 folder's name are digests: of the parameters, the seed and the content of data files; and of the
-source code behind the numbers. A shard is written under a temporary name in the same folder,
-flushed to the disk and renamed; it carries a digest of its own content, so that a damaged one is
-noticed, discarded and computed again.
+source code behind the numbers. A shard is written under a temporary name in the same folder and
+renamed; it carries a digest of its own content, so that a damaged one is noticed, discarded and
+computed again. Only one that took a second or more is flushed to the disk before it counts as
+stored: the disk may take longer than a short block, and what a power cut damages is noticed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _FORMAT = "1"
 _STALE = 3600.0
 #: Seconds between two manifests: each lists all blocks, of which there may be thousands.
 _MANIFEST = 1.0
+#: A block of fewer seconds is computed again after a power cut rather than waited for at the disk.
+_SHORT = 1.0
 
 
 class Store:
@@ -197,7 +200,8 @@ class Result:
         pq.write_table(arrow, sink, compression="zstd")
         with writing("output folder", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(self.shard(block), sink.getvalue().to_pybytes())
+            content = sink.getvalue().to_pybytes()
+            write_whole(self.shard(block), content, flush=seconds >= _SHORT)
         shutil.rmtree(self.unfinished(block), ignore_errors=True)
         return table
 

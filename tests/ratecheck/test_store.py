@@ -393,6 +393,22 @@ def test_whole_files_replace_and_leave_nothing_behind(
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize(("seconds", "flushed"), [(0.5, False), (1.5, True)])
+def test_only_what_takes_long_waits_for_the_disk(
+    stored: tuple[Result, rc.Block, bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    seconds: float,
+    flushed: bool,
+) -> None:
+    result, block, _ = stored
+    table = result.load(block)
+    assert table is not None
+    calls: list[int] = []
+    monkeypatch.setattr(files.os, "fsync", calls.append)
+    result.save_shard(block, {name: table[name] for name in table}, seconds)
+    assert bool(calls) is flushed
+
+
 def test_a_kill_before_the_rename_leaves_the_old_content_and_one_file_to_clean(
     decay: rc.Experiment[Any],
     stored: tuple[Result, rc.Block, bytes],
