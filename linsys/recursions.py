@@ -109,8 +109,8 @@ class LinearRecursion:
 
     def _set(self, G: Any, g: Any, law: Any, kernel: Any, start: Any) -> None:
         if (law is None) == (kernel is None):
-            found = "neither" if law is None else "both"
-            raise InputError(f"`law` or `kernel` must say how states are drawn; found {found}")
+            given = "neither" if law is None else "both"
+            raise InputError(f"`law` or `kernel` must say how states are drawn; found {given}")
         if law is not None and start is not None:
             raise InputError("`start` must be left out where states are independent; found one")
         self._chain = kernel is not None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linsys.oracle import LinearObservation
-from linsys.systems._solutions import LinearSystem
+from linsys.systems.linear import LinearSystem
 from linsys.validate import Array, InputError, distributions, real_array
 
 __all__ = ["FiniteSystem"]

@@ -10,7 +10,7 @@ import numpy as np
 from array_api_compat import array_namespace
 
 from linsys.oracle import sized
-from linsys.systems._solutions import LinearSystem
+from linsys.systems.linear import LinearSystem
 from linsys.validate import Array, InputError, check_integer, check_number, real_array
 
 __all__ = ["GaussianObservation", "GaussianSystem", "sample_gaussian_system"]

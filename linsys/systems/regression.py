@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from linsys.linalg import apply
 from linsys.oracle import sized
-from linsys.systems._solutions import LinearSystem, solve
+from linsys.systems.linear import LinearSystem, solve
 from linsys.validate import Array, InputError, check_integer, check_number, real_array
 
 __all__ = ["RegressionObservation", "RegressionSystem", "SquaredLoss"]

@@ -1,7 +1,8 @@
 """A stack of systems says of each of them what `linsys.heterogeneity` says of the system alone.
 
-Two definitions of everything, written apart: formulas over stacks on one side, validated systems
-and views on the other. The same formulas in high precision agree with those in float64.
+Two definitions, written apart: formulas over stacks on one side, validated systems and views on the
+other; they share which averages are solved for which solution, each with its own solver. The same
+formulas in high precision agree with those in float64.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from experiments.affpcl.theory.stack import FiniteStack
 from linsys import FiniteSystem, heterogeneity as het
 from linsys.linalg import precise, precision
+from linsys.systems.linear import Averages
 
 Fields = dict[str, NDArray[np.float64]]
 
@@ -135,7 +137,8 @@ def test_high_precision_says_the_same(fields: Fields) -> None:
 def test_every_property_has_a_twin() -> None:
     computed = {
         name
-        for name, value in vars(FiniteStack).items()
+        for kind in (Averages, FiniteStack)
+        for name, value in vars(kind).items()
         if not name.startswith("_") and hasattr(value, "func")
     }
     assert computed - {"visited"} == set(TWINS)

@@ -14,13 +14,13 @@ from linsys.linalg import (
     lambda_min,
     norm,
     operator_norm,
-    solve,
     stretch,
     transpose,
 )
+from linsys.systems.linear import Averages
 
 
-class FiniteStack:
+class FiniteStack(Averages):
     """B finite systems of n agents, S states and dimension d; the leading axis of all arrays is B.
 
     The definitions are those of :mod:`linsys.heterogeneity`, which answers for one validated
@@ -97,16 +97,6 @@ class FiniteStack:
         return self.mean(self.Phi)
 
     @cached_property
-    def A_bar0(self) -> Numbers:
-        """Abar^0, shape (B, d, d)."""
-        return np.asarray(self.A_bar.mean(axis=1))
-
-    @cached_property
-    def Phi_bar0(self) -> Numbers:
-        """Phibar^0, shape (B, d, d)."""
-        return np.asarray(self.Phi_bar.mean(axis=1))
-
-    @cached_property
     def b(self) -> Numbers:
         """b^i(s) = Phi(s) theta^i, shape (B, n, S, d)."""
         count, states = self.Phi.shape[:2]
@@ -117,26 +107,6 @@ class FiniteStack:
     def b_bar(self) -> Numbers:
         """bbar^i, shape (B, n, d)."""
         return apply(self.Phi_bar, self.theta)
-
-    @cached_property
-    def b_bar0(self) -> Numbers:
-        """bbar^0, shape (B, d)."""
-        return np.asarray(self.b_bar.mean(axis=1))
-
-    @cached_property
-    def x_star(self) -> Numbers:
-        """x_*^i, shape (B, n, d)."""
-        return solve(self.A_bar, self.b_bar)
-
-    @cached_property
-    def x_star_central(self) -> Numbers:
-        """x_*^c, shape (B, d)."""
-        return solve(self.A_bar0, self.b_bar0)
-
-    @cached_property
-    def theta_star_central(self) -> Numbers:
-        """theta_*^c, shape (B, d)."""
-        return solve(self.Phi_bar0, self.b_bar0)
 
     @cached_property
     def b_central(self) -> Numbers:
