@@ -137,6 +137,7 @@ class Search:
 
     Attributes:
         instances: how many passed ``given`` and were measured.
+        before: how many a search before this one measured, for who counts both.
         sampled: how many were tried, with those that ``given`` rules out.
         passed: how many passed each predicate of ``given``.
         violation: a candidate that high precision confirmed.
@@ -161,6 +162,7 @@ class Search:
         self.claim, self.seed, self._tell, self._violated = claim, seed, watch, violated
         self._families = families or {}
         self.families: dict[str, dict[str, int]] = {}
+        self.before = 0
         self.rejected = 0
         self.violation: ScoredInstance | None = None
         self.certificate: Certificate | None = None
@@ -234,8 +236,8 @@ class Search:
 
     @property
     def examined(self) -> int:
-        """How many instances were measured, those of a batch that is not complete as well."""
-        return self.instances + sum(len(sides.tightness) for sides in self._parts)
+        """How many instances were measured, also in a batch that is not complete, and before."""
+        return self.before + self.instances + sum(len(sides.tightness) for sides in self._parts)
 
     @property
     def open_candidates(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from ratecheck._names import check_name
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._search.search import EFFORTS, Search
 from ratecheck._search.shrink import shrink
+from ratecheck._search.small_numbers import with_small_numbers
 from ratecheck._verdicts.testing import entry_of
 from ratecheck._verdicts.verdict import LIMITS, plain, tightest_instance
 
@@ -118,14 +120,14 @@ class _Needed:
         """Search for violations of the constant found so far, until there is none."""
         tried = 1.0
         for _ in range(_SEARCHES):
-            one = Search(eased(self.claim, tried), seed)
-            one.run(EFFORTS[effort])
-            self.instances += one.instances
-            if one.violation is None:
-                self._keep_tightest(one, effort, tried)
+            searches = list(self._searches(eased(self.claim, tried), effort, seed))
+            violation = searches[-1].violation
+            if violation is None:
+                for one in searches:
+                    self._keep_tightest(one, effort, tried)
                 return
-            sides = certify(self.claim, one.violation.fields)
-            self.fields = one.violation.fields
+            sides = certify(self.claim, violation.fields)
+            self.fields = violation.fields
             self.quotient = ratio(self.claim.relation, sides)
             if self.quotient is None and max(sides.measured, sides.bound) < 0:
                 self.reason = (
@@ -139,6 +141,16 @@ class _Needed:
                 return
             tried = self.quotient * (1 + _SETTLED)
         self.reason = f"each of {_SEARCHES} searches needed a larger one: there may be none"
+
+    def _searches(self, claim: Claim, effort: str, seed: int) -> Iterator[Search]:
+        """One search, and one for small numbers where that is another and the first finds none."""
+        for one in filter(None, (claim, with_small_numbers(claim))):
+            search = Search(one, seed)
+            search.run(EFFORTS[effort])
+            self.instances += search.instances
+            yield search
+            if search.violation is not None:
+                return
 
     def _keep_tightest(self, search: Search, effort: str, tried: float) -> None:
         """The tightest instance of a search that found no violation, if it is tighter."""

@@ -36,6 +36,7 @@ from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
 from ratecheck._search.others import without_rounding
 from ratecheck._search.search import EFFORTS, Effort, Families, ScoredInstance, Search
+from ratecheck._search.small_numbers import with_small_numbers
 from ratecheck._search.witness import Witness, choose
 from ratecheck._verdicts.statistical import instances_of, sampled
 
@@ -61,6 +62,8 @@ DOUBTS = {
 _SIGNS = {"degenerate": "near", "at the edge": "credible", "narrowly": "clear"}
 #: Instances that may be tried for the tightest one.
 _CONFIRMED = 12
+#: By so much larger is a ratio for which a second search counts.
+_NEARER = 0.01
 #: Two sides up to this are rounding in high precision.
 _NOTHING = 1e-60
 
@@ -74,7 +77,8 @@ class Verdict:
         verdict: one of :data:`ratecheck._claims.claim.VERDICTS`.
         ratio: measured / bound of the tightest instance (bound / measured for a lower bound, one
             plus the relative difference for an identity); None where that says nothing.
-        instances: how many instances were measured.
+        instances: how many instances were measured, without those of a second search for small
+            numbers that adds nothing; see :mod:`ratecheck._search.small_numbers`.
         counterexample: an instance that violates the claim, or on which it cannot be evaluated, as
             plain lists by field.
         corrected: id of the claim that replaces a false one.
@@ -200,6 +204,15 @@ def judge(
                 assert search is not None
                 search.run(EFFORTS[effort], enough)
                 verdict = _of_search(search, EFFORTS[effort])
+                small = with_small_numbers(search.claim)
+                # who knows how tight the bound is has searched before
+                if small is not None and verdict.verdict != "violated" and math.isinf(enough):
+                    before, search = search.examined, Search(small, seed, watch, violated=tell)
+                    search.before = before
+                    search.run(EFFORTS[effort])
+                    again = _of_search(search, EFFORTS[effort])
+                    if again.verdict == "violated" or _is_nearer(again, verdict):
+                        verdict = again
                 if search.claim.family:
                     verdict.details["family"] = _of_family(search.claim)
     except TimeLimit as error:
@@ -313,10 +326,17 @@ def _of_search(search: Search, effort: Effort) -> Verdict:
     elif not search.bounded:
         verdict.verdict = "unreachable"
         verdict.reason = "on every instance tried the bound is infinite"
-    verdict.instances = search.instances
+    verdict.instances = search.examined
     if search.families:
         verdict.details["families"] = search.families
     return verdict
+
+
+def _is_nearer(one: Verdict, other: Verdict) -> bool:
+    """Whether a search came clearly nearer to a bound that holds than another one."""
+    if one.verdict != "holds" or one.ratio is None:
+        return False
+    return other.ratio is None or one.ratio > (1 + _NEARER) * other.ratio
 
 
 def tightest_instance(search: Search, effort: Effort) -> tuple[Verdict, ScoredInstance]:
@@ -366,7 +386,7 @@ def _violated(search: Search, instance: ScoredInstance, effort: Effort) -> Verdi
     verdict.counterexample = verdict.best = plain(shown.fields)
     verdict.witness = shown.to_dict()
     verdict.reason = _doubts(shown)
-    verdict.instances = search.instances
+    verdict.instances = search.examined
     if search.families:
         verdict.details["families"] = search.families
     return verdict
