@@ -113,7 +113,11 @@ def list_(names: Names = None, out: Out = RESULTS, as_json: Json = False) -> Non
 
 @app.command(
     epilog=examples(
-        "show affpcl/fig1", "show fslora Figure 5", "show my_figure.py", "show affpcl.d1f"
+        "show affpcl/fig1",
+        "show fslora Figure 5",
+        "show my_figure.py",
+        "show affpcl.d1f",
+        "show 'affpcl Lemma D.1 (f)'",
     )
 )
 def show(
@@ -123,18 +127,24 @@ def show(
 ) -> None:
     """Say what an experiment claims, and what the parameters mean that ``--set`` can change.
 
-    Of a claim, what ``audit ID --show`` says.
+    Of a claim, what ``audit ID --show`` says; of several that a paper calls so, a list.
     """
+    from linsys import InputError
+    from ratecheck._commands import audits, listing
     from ratecheck._discover import registry
     from ratecheck._report import describe, terminal
 
     text = " ".join(reference)
     if _ID_OF_CLAIM.fullmatch(text):
-        from ratecheck._commands import audits
-
         audits.list_or_describe([text], out, as_json, in_full=True, broken=_warn)
         return
-    experiment = registry.find_experiment(text)
+    try:
+        experiment = registry.find_experiment(text)
+    except InputError:
+        if not listing.names_claims_alone(text, _warn):
+            raise
+        audits.list_or_describe([text], out, as_json, in_full=None, broken=_warn)
+        return
     if as_json:
         print(terminal.dump(describe.description(experiment)))
     else:
@@ -180,9 +190,9 @@ def run(
 
 @app.command(
     epilog=examples(
-        "sweep affpcl/rate_n --set 't=geomspace(1e4,1e12,9)' --set 'seed=range(0,100)'",
-        "sweep affpcl/pays --set n=2,4,8,16 --set 'deltas=linspace(0,1,11)' --map delta,n,ratio",
-        "sweep my_figure.py --set 'levels=0,0.1;0,0.5' --scheduler tcp://HOST:8786",
+        "sweep affpcl/rate_n --set 't=geomspace(1e4,1e9,6)' --set seed=1,2,3",
+        "sweep affpcl/pays --set n=2,4,8,16 --map delta,n,ratio",
+        "sweep my_figure.py --set 'a=0,0.1;0,0.5' --scheduler tcp://HOST:8786",
     )
 )
 def sweep(

@@ -87,11 +87,15 @@ def list_or_describe(
     out: Path,
     as_json: bool,
     *,
-    in_full: bool,
+    in_full: bool | None,
     broken: Callable[[str], None],
 ) -> None:
-    """List claims, or say all about each; judges nothing."""
+    """List claims, or say all about each; judges nothing.
+
+    Without ``in_full`` all is said of a single one.
+    """
     items = find_claims(references, broken)
+    in_full = len(items) == 1 if in_full is None else in_full
     records = Records(out, writable=False)
     if as_json:
         rows = [(verdicts.description if in_full else verdicts.listing)(i, records) for i in items]

@@ -66,12 +66,24 @@ def called(text: str, warn: Callable[[str], None]) -> list[dict[str, Any]]:
     )
     of_paper = [row for row in known if paper in (None, row["paper"])]
     matching = [row for row in of_paper if not rest or references.names(rest, row["source"])]
+    matching.sort(key=lambda row: references.distance(rest, row["source"]) if rest else 0)
     matching = matching or [row for row in known if fnmatchcase(row["id"], text)]
     if not matching:
         from ratecheck._names import check_name
 
         check_name("text", text, [row["id"] for row in known])
     return matching
+
+
+def names_claims_alone(text: str, warn: Callable[[str], None]) -> bool:
+    """Whether a paper calls claims so, and nothing else."""
+    from linsys import InputError
+
+    try:
+        rows = called(text, warn) if references.is_reference(text) else []
+    except InputError:
+        return False
+    return bool(rows) and all("." in row["id"] for row in rows)
 
 
 def of_project(warn: Callable[[str], None]) -> list[dict[str, Any]]:

@@ -285,7 +285,8 @@ def _matching(name: str, items: Sequence[Item]) -> list[Item]:
         called = chosen(text, sources)
         if len({one.partition(".")[0] for one in called}) > 1:
             one_of("claim", name, called)
-        matching = [item for item in items if item.id in called]
+        by_id = {item.id: item for item in items}
+        matching = [by_id[one] for one in called]
     if not matching:
         papers.check_found(name)
     if not matching and any(character in name for character in "*?["):

@@ -132,12 +132,33 @@ def split_paper(text: str, others: Mapping[str, str] | None = None) -> tuple[str
 def chosen(text: str, sources: Mapping[str, str]) -> list[str]:
     """The ids that a text without the name of a paper names, of these with their sources.
 
-    One alone where it is called exactly so, and the others of its paper are called so in part.
+    Those come first whose source is nearest to the text. One alone where it is called exactly so,
+    and the others of its paper are called so in part.
     """
     matching = [name for name, source in sources.items() if names(text, source)]
-    exact = [name for name in matching if _is_exactly(text, sources[name])]
+    matching.sort(key=lambda name: distance(text, sources[name]))
+    exact = [name for name in matching if distance(text, sources[name]) == 0]
     of_papers = {re.split(r"[./]", name)[0] for name in matching}
     return exact if len(exact) == 1 and len(of_papers) == 1 else matching
+
+
+def distance(text: str, source: str) -> int:
+    """How much more a source says than a text that names it: what results are ordered by.
+
+    0 for nothing but the paper's name, 1 for where it is, 2 for what comes after the text, 3 for
+    what comes before it.
+
+    >>> about = ["Lemma 1", "Lemma 1 (Section 5)", "Lemma 1, corrected", "the proof of Lemma 1"]
+    >>> [distance("Lemma 1", f"FIRM, {one}") for one in about]
+    [0, 1, 2, 3]
+    """
+    if _is_exactly(text, source):
+        return 0
+    wanted, own = _squeezed(text), source.partition(", ")[2]
+    rest = [_squeezed(whole)[len(wanted) :] for whole in (own, source) if _begins(whole, wanted)]
+    if not rest:
+        return 3
+    return 1 if re.fullmatch(r"\([^)]*\)", rest[0]) else 2
 
 
 def one_of(what: str, text: str, ids: Sequence[str]) -> str | None:
@@ -235,6 +256,10 @@ def _is_exactly(text: str, source: str) -> bool:
     if _squeezed(text) in (_squeezed(source), _squeezed(own)):
         return True
     return any(_named(text) == _named(whole) and _named(whole)[1] for whole in (source, own))
+
+
+def _begins(source: str, wanted: str) -> bool:
+    return _squeezed(source).startswith(wanted)
 
 
 def _squeezed(text: str) -> str:

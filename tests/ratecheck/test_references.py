@@ -110,8 +110,13 @@ def test_one_that_is_called_just_so_comes_before_its_parts_and_variants() -> Non
         "p.d": "P, Lemma 2",
     }
     assert chosen("lemma 1", sources) == ["p.a"]
-    assert chosen("lemma 1", {**sources, "q.a": "Q, Lemma 1 (b)"}) == ["p.a", "p.b", "p.c", "q.a"]
-    assert chosen("lemma 1", {**sources, "p.e": "P, Lemma 1"}) == ["p.a", "p.b", "p.c", "p.e"]
+    assert chosen("lemma 1", {**sources, "q.a": "Q, Lemma 1 (b)"}) == ["p.a", "q.a", "p.b", "p.c"]
+    assert chosen("lemma 1", {**sources, "p.e": "P, Lemma 1"}) == ["p.a", "p.e", "p.b", "p.c"]
+    named = [item.id for item in find_claims(["affpcl Theorem 1"])]
+    assert (
+        named[0] == "affpcl.thm1_main"
+    )  # "Theorem 1 (Section 5)", which is not the first in its file
+    assert len(named) > 1
 
 
 @pytest.mark.parametrize(
@@ -157,6 +162,19 @@ def test_several_of_different_papers_are_listed() -> None:
 def test_figures_are_found_by_it(text: str, name: str) -> None:
     assert rc.find_experiment(text).id == name
     assert registry.match([text]) == [name]
+
+
+def test_show_says_all_of_a_claim_and_lists_several(ratecheck: Callable[..., Any]) -> None:
+    said = ratecheck("show", "affpcl Lemma D.1 (f)")
+    assert said.out.startswith("affpcl.d1f (AffPCL, Lemma D.1 (f); upper)\nFile: ")
+    listed = ratecheck("show", "affpcl", "Lemma", "D.1", "--json")
+    ids = [row["id"] for row in json.loads(listed.out)]
+    assert {"affpcl.d1a", "affpcl.d1f_sharper"} <= set(ids)
+    experiment = ratecheck("show", "affpcl Lemma D.5")  # of which there are claims as well
+    assert experiment.out.startswith("affpcl/rate_steps: ")
+    unknown = ratecheck("show", "affpcl Lemma Z.9")
+    assert unknown.code == 2
+    assert unknown.err.startswith("ratecheck: experiment must be one of")
 
 
 def test_an_experiment_s_reference_that_names_several_or_none() -> None:
@@ -206,6 +224,7 @@ def test_the_list_of_what_is_called_so(ratecheck: Callable[..., Any]) -> None:
         f"affpcl.d1{letter}" for letter in "abcdefghij"
     ]
     assert len(listing.called("affpcl", print)) > 200
+    assert listing.called("affpcl Theorem 1", print)[0]["id"] == "affpcl.thm1_main"
     said = ratecheck("list", "Lemma Z.9")
     assert said.code == 2
     assert "found 'Lemma Z.9'" in said.err
