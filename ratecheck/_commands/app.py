@@ -21,7 +21,6 @@ import typer
 
 from ratecheck._commands.arguments import (
     LAPTOP_MODEL,
-    REPORT,
     Adapter,
     Against,
     Budget,
@@ -72,6 +71,7 @@ from ratecheck._commands.arguments import (
     Where,
     Write,
     examples,
+    report_file,
 )
 from ratecheck._processes import interrupts, streams
 from ratecheck._store import RESULTS
@@ -483,8 +483,9 @@ def reproduce(
         audits.show(results, out, tables=False)
     broken: list[str] = []  # which the audit has reported
     if outcomes or results:
-        page.write(stored.stored(out, profile, seed, outcomes, broken.append), out / REPORT)
-        print(f"Report: {out / REPORT}")
+        path = out / report_file()
+        page.write(stored.stored(out, profile, seed, outcomes, broken.append), path)
+        print(f"Report: {path}")
     runs.figures_or_error(list(outcomes.values()))
     held = all(outcome.ok for outcome in outcomes.values()) and all(r.ok for r in results)
     _exit(held and not failures and not broken)
@@ -505,7 +506,7 @@ def report(
     from ratecheck._report import page, stored
 
     page.check_libraries()
-    path = file or out / REPORT
+    path = file or out / report_file(places or ())
     page.write(stored.stored(out, profile, seed, broken=_warn, of=places or ()), path)
     print(path)
     if show:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,6 @@ import typer
 
 from ratecheck._commands import completion
 
-#: The page of the results, in their folder.
-REPORT = "report.html"
 #: The model of the profile for it, where none is given.
 LAPTOP_MODEL = "smollm2"
 
@@ -20,6 +19,22 @@ def folder(text: str | Path) -> Path:
     if not str(text).strip():  # as a path it would be the current folder
         raise typer.BadParameter(f"must name a folder; found {str(text)!r}")
     return Path(text)
+
+
+def report_file(places: Sequence[str] = ()) -> str:
+    """The file of the page on these papers, files and folders, in the folder of the results.
+
+    >>> report_file(), report_file(["affpcl", "notes/lemma.py"])
+    ('report.html', 'report-affpcl-notes-lemma.html')
+    """
+    return f"{'-'.join(['report', *map(_in_words, places)])}.html"
+
+
+def _in_words(place: str) -> str:
+    """A path from the current folder in one word, by its last part if it is not below that."""
+    path, here = Path(place).resolve(), Path.cwd().resolve()
+    inside = path.relative_to(here).parts if path.is_relative_to(here) else ()
+    return "-".join(inside or [path.name]).removesuffix(".py")
 
 
 def examples(*lines: str) -> str:
@@ -166,7 +181,10 @@ Variables = Annotated[
     str | None, typer.Option("--in", metavar="t,n,...", help="Only rates in these variables.")
 ]
 File = Annotated[
-    Path | None, typer.Option(metavar="PATH", help="The page.", show_default="OUT/report.html")
+    Path | None,
+    typer.Option(
+        metavar="PATH", help="The page.", show_default="OUT/report.html, or OUT/report-PAPER.html"
+    ),
 ]
 Open = Annotated[bool, typer.Option("--open", help="Show the page in the browser.")]
 Model = Annotated[

@@ -298,8 +298,8 @@ def test_commands_know_the_project(write: Write) -> None:
     assert "mine/decay" in text
     assert text.count("No probability exceeds the bound.") == 2
     alone = command(here, "report", "mine")
-    assert alone.returncode == 0, alone.stderr
-    text = (here / "results" / "report.html").read_text()
+    assert (alone.returncode, alone.stdout) == (0, "results/report-mine.html\n"), alone.stderr
+    text = (here / "results" / "report-mine.html").read_text()
     assert "mine/decay" in text
     assert text.count("No probability exceeds the bound.") == 2
     assert "affpcl" not in text
@@ -307,7 +307,7 @@ def test_commands_know_the_project(write: Write) -> None:
     outside.mkdir()
     page = command(outside, "report", str(root / "work"), "--out", str(here / "results"))
     assert page.returncode == 0, page.stderr
-    text = (here / "results" / "report.html").read_text()
+    text = (here / "results" / "report-work.html").read_text()
     assert text.count("No probability exceeds the bound.") == 1
     # of this folder alone
     assert "mine/decay" in text
