@@ -30,7 +30,7 @@ depends on X passes through them.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -47,6 +47,7 @@ from linsys.validate import (
     check_integer,
     check_number,
 )
+from lora_bridge import cards
 from lora_bridge._batches import (
     INPUTS,
     Batch,
@@ -108,6 +109,8 @@ class AdapterBank:
         dropout: LoRA's dropout of an adapter's input, on in gradients only.
         autocast: a dtype to compute in, such as ``torch.bfloat16``; adapters stay as they are.
         frozen: added to the frozen matrices, one (m, n) each: see :meth:`merged`.
+        divided: whether the processes of a run that several cards make compute a share of the
+            clients each, see :mod:`lora_bridge.cards`.
 
     Raises:
         InputError: something else than a model; targets that it does not have (names those it has);
@@ -133,6 +136,7 @@ class AdapterBank:
     names: tuple[str, ...] = field(init=False)
     modules: Modules = field(init=False)
     frozen: tuple[Tensor, ...] = ()
+    divided: bool = False
     _bytes_by_shape: dict[Any, int] = field(init=False, repr=False, default_factory=dict)
     _options: dict[str, bool] = field(init=False, repr=False)
     _adapted: list[nn.Module] = field(init=False, repr=False)
@@ -145,7 +149,7 @@ class AdapterBank:
         check_number("scaling", self.scaling, low=0.0, low_open=True)
         check_choice("engine", self.engine, ("bank", "sequential", "vmap"))
         check_number("dropout", self.dropout, low=0.0, high=1.0, high_open=True)
-        for name in ("checkpoint", "share", "reuse"):
+        for name in ("checkpoint", "share", "reuse", "divided"):
             check_flag(name, getattr(self, name))
         for name in ("chunk", "memory"):
             if getattr(self, name) is not None:
@@ -299,13 +303,13 @@ class AdapterBank:
 
         No gradients, no dropout. Without X the adapters are off: the base model, bit for bit.
         """
+
+        def compute(x: Tensor | None, part: Batch, factor: float | Tensor) -> tuple[Tensor]:
+            groups = self._client_groups(x, part, function, factor)
+            return (torch.cat([self._values(*one[:2], function, one[2]) for one in groups]),)
+
         with torch.no_grad(), nullcontext() if X is None else self._packed():
-            return torch.cat(
-                [
-                    self._values(x, data, function, factor)
-                    for x, data, factor in self._client_groups(X, batch, function, scale)
-                ]
-            )
+            return self._of_all(compute, X, batch, scale)[0]
 
     def losses(self, X: Tensor, batch: Batch, loss: Loss, scale: float | Tensor = 1.0) -> Tensor:
         """The mean loss of every client, shape (N,) or (N, M); no gradients, no dropout."""
@@ -319,21 +323,51 @@ class AdapterBank:
         With M objectives (N, M) and (N, M, r, w): one pass forward and M backward.
         """
         floats("X", X)  # not None: there is no gradient without adapters
+        with self._packed(gradients=True):
+            values, slopes = self._of_all(
+                lambda x, part, factor: self._gradients(x, part, loss, factor), X, batch, scale
+            )
+        return values, slopes
+
+    def _gradients(
+        self, X: Tensor | None, batch: Batch, loss: Loss, scale: float | Tensor
+    ) -> tuple[Tensor, Tensor]:
+        assert X is not None
         compute = self._by_vmap if self.engine == "vmap" else self._by_autograd
         values: list[Tensor] = []
         gradients, done = X, 0
-        with self._packed(gradients=True):
-            for inside, data, factor in self._client_groups(X, batch, loss, scale):
-                value, gradient = compute(inside, data, loss, factor)
-                values.append(value)
-                if len(gradient) == len(X):
-                    gradients = gradient
-                else:  # into one tensor, so that no second one of its size is needed
-                    if done == 0:
-                        gradients = gradient.new_empty(len(X), *gradient.shape[1:])
-                    gradients[done : done + len(gradient)] = gradient
-                    done += len(gradient)
+        for inside, data, factor in self._client_groups(X, batch, loss, scale):
+            value, gradient = compute(inside, data, loss, factor)
+            values.append(value)
+            if len(gradient) == len(X):
+                gradients = gradient
+            else:  # into one tensor, so that no second one of its size is needed
+                if done == 0:
+                    gradients = gradient.new_empty(len(X), *gradient.shape[1:])
+                gradients[done : done + len(gradient)] = gradient
+                done += len(gradient)
         return torch.cat(values), gradients
+
+    def _of_all(
+        self,
+        compute: Callable[[Tensor | None, Batch, float | Tensor], tuple[Tensor, ...]],
+        X: Tensor | None,
+        batch: Batch,
+        scale: float | Tensor,
+    ) -> tuple[Tensor, ...]:
+        """What ``compute`` gives of all clients, whom the processes of a run may divide."""
+        if not self.divided or cards.size() == 1:
+            return compute(X, batch, scale)
+        self.check(X, batch, scale)
+        if X is not None:
+            cards.check_same("X", X)
+        batch = self._with_target_places(batch)  # as many places in every process
+
+        def of(part: slice) -> tuple[Tensor, ...]:
+            data = {name: value[part] for name, value in batch.items()}
+            return compute(None if X is None else X[part], data, part_of_scale(scale, part))
+
+        return cards.joined(sizes(batch)[0], of)
 
     def _packed(self, gradients: bool = False) -> AbstractContextManager[Any]:
         """Faster products with the model's matrices, the same ones with gradients and without."""
@@ -361,7 +395,7 @@ class AdapterBank:
         The attention must be twice differentiable: ``attn_implementation="eager"`` on a CPU.
         """
         floats("V", V, *X.shape)
-        plain = self.with_options(share=False)
+        plain = self.with_options(share=False, divided=False)
         products, done = [], 0
         for inside, data, factor in plain._client_groups(X, batch, loss, scale):
             at = inside.detach().requires_grad_()

@@ -34,6 +34,7 @@ from linsys.validate import (
     check_number,
     shown,
 )
+from lora_bridge import cards
 from lora_bridge._batches import part_of_scale
 from lora_bridge._checks import masks, tensors, texts_by_client, tokenizer_of, whole_numbers
 from lora_bridge._decoding import clients_at_a_time, decode, end_tokens, positions
@@ -200,21 +201,28 @@ def sample(
     bank.check(X, {"input_ids": ids, "attention_mask": mask}, scale)
     keys = token_keys(names, b, length, seed, round_).to(bank.device)
     step = clients_at_a_time(bank, ids, length)
-    parts = [
-        decode(
-            bank,
-            None if X is None else X[part],
-            ids[part],
-            mask[part],
-            keys[part],
-            temperature,
-            part_of_scale(scale, part),
+
+    def drawn(own: slice) -> tuple[Tensor, ...]:
+        groups = (slice(i, min(i + step, own.stop)) for i in range(own.start, own.stop, step))
+        parts = [
+            decode(
+                bank,
+                None if X is None else X[part],
+                ids[part],
+                mask[part],
+                keys[part],
+                temperature,
+                part_of_scale(scale, part),
+            )
+            for part in groups
+        ]
+        return tuple(
+            torch.cat([getattr(part, name) for part in parts])
+            for name in ("tokens", "log_prob", "hidden")
         )
-        for part in (slice(i, i + step) for i in range(0, N, step))
-    ]
-    batch = _assembled(bank, ids, mask, torch.cat([part.tokens for part in parts]))
-    log_prob = torch.cat([part.log_prob for part in parts])
-    hidden = torch.cat([part.hidden for part in parts])
+
+    tokens, log_prob, hidden = cards.joined(N, drawn) if bank.divided else drawn(slice(0, N))
+    batch = _assembled(bank, ids, mask, tokens)
     if together is not None:
         scoring = bank
         if at_a_time is not None:

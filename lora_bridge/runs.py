@@ -43,7 +43,7 @@ from linsys.validate import (
     plain,
     shown,
 )
-from lora_bridge import checkpoint
+from lora_bridge import cards, checkpoint
 from lora_bridge.failures import memory_explained, writing_explained
 
 if TYPE_CHECKING:
@@ -242,11 +242,13 @@ def repeated(
         watch.begin(name, times[-1], len(times))
         return _beginning(advance, state, times, measure, watch)
     kept = _StoredRun.of(folder, f"{name}, times {times}")
+    cards.wait()  # what the first process has kept before is there for all
     if (done := kept.finished()) is not None:
         watch.begin(name, 0, 0)
         _tell(watch, times, done)
         return done
     state, series, t = kept.newest(state)
+    cards.wait()  # no process may keep anything before all have read what was kept
     watch.begin(name, times[-1] - t, len(times) - _count(series))
     _tell(watch, times, series)
 
@@ -307,7 +309,10 @@ def _beginning(
 
 @dataclass(frozen=True)
 class _StoredRun:
-    """Where one run is kept: a folder of checkpoints, then a file of measurements; or nowhere."""
+    """Where one run is kept: a folder of checkpoints, then a file of measurements; or nowhere.
+
+    Of several processes that make it together the first one writes.
+    """
 
     path: Path | None
     about: str
@@ -324,7 +329,8 @@ class _StoredRun:
             series = load_file(_measurements(self.path))
         except (OSError, SafetensorError):  # not finished, or damaged
             return None
-        shutil.rmtree(self.path, ignore_errors=True)  # if a kill came before it
+        if cards.is_first():
+            shutil.rmtree(self.path, ignore_errors=True)  # if a kill came before it
         return series
 
     def newest(self, start: State) -> tuple[State, Values, int]:
@@ -339,15 +345,16 @@ class _StoredRun:
         return start, {}, 0
 
     def save(self, state: Any, series: Values, t: int) -> None:
-        if self.path is not None:
+        if self.path is not None and cards.is_first():
             tensors = {name: torch.from_numpy(value) for name, value in series.items()}
             checkpoint.save(self.path, (state, tensors), t, self.about)
 
     def finish(self, series: Values) -> Values:
-        if self.path is not None:
+        if self.path is not None and cards.is_first():
             with writing_explained("folder of runs", self.path.parent):
                 self._write(self.path, series)
             shutil.rmtree(self.path, ignore_errors=True)
+        cards.wait()  # who comes next finds it finished in every process
         return series
 
     @staticmethod

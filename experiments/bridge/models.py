@@ -69,7 +69,7 @@ def _lowered(config: _C, name: str, wanted: float) -> _C:
 class ModelConfig(ScaledConfig):
     """The model, its adapters and how they are trained."""
 
-    not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})
+    not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk", "cards"})
 
     model: Path | None = rc.param(
         None,
@@ -105,6 +105,9 @@ class ModelConfig(ScaledConfig):
         "float32", doc="of the model; adapters are float32, or float64 with it."
     )
     device: str = rc.param("cpu", doc='"cpu" or "cuda".')
+    cards: int = rc.param(
+        1, low=1, doc="graphics cards that divide the clients, or processes on a processor."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,6 +72,7 @@ class Setup:
         """Adapters on the model's ``targets``, those of the configuration without any."""
         import torch
 
+        from lora_bridge import cards
         from lora_bridge.bank import AdapterBank
 
         config, half = self.config, self.config.dtype == "bfloat16"
@@ -79,6 +80,7 @@ class Setup:
         options = {name: getattr(config, name) for name in given if hasattr(config, name)}
         autocast = torch.bfloat16 if half and self.autocast else None
         names = config.targets if targets is None else targets
+        options["divided"] = cards.size() > 1
         return AdapterBank(self.loaded.model, names, **options, autocast=autocast)
 
     def tensor(self, X: Any) -> Any:

@@ -164,9 +164,9 @@ def _stored(
     result: Result,
 ) -> Iterator[tuple[int, Table]]:
     """The position and the stored table of each block, given with its folder, as it gets ready."""
-    there = elsewhere.current() is not None
+    there, cards = elsewhere.current() is not None, getattr(config, "cards", 1)
     workers = min(threads, len(todo)) if experiment.parallel == "blocks" else 1
-    if workers <= 1 and not there:
+    if workers <= 1 and cards == 1 and not there:
         inner = 1 if experiment.parallel == "blocks" else threads
         for position, (block, folder) in enumerate(todo):
             watch = _watch(board, position, keeping, block, partial(look, [position]))
@@ -183,8 +183,12 @@ def _stored(
         (name, values, *one, board, keeping, position, place, there)
         for position, one in enumerate(todo)
     ]
-    for position, future in call_in_processes(_remote, tasks, workers, look=look):
-        block, seconds = todo[position][0], future.result()
+    made: Iterator[tuple[int, float]] = (
+        (position, future.result())
+        for position, future in call_in_processes(_remote, tasks, workers, look=look)
+    )
+    for position, seconds in made if cards == 1 else _by_cards(cards, tasks, look):
+        block = todo[position][0]
         table = result.load(block)
         if table is None:
             raise InputError(
@@ -229,12 +233,14 @@ def _remote(
     position: int,
     place: tuple[Path, str, str],
     foreign: bool,
+    keeps: bool = True,
 ) -> float:
     """In a worker: compute and store a block, if nobody has; returns how long that took.
 
     Args:
         place: home, parameters and revision of the result.
         foreign: whether this machine may have other files of the user's.
+        keeps: whether it is this process that stores the block and tells of its runs.
     """
     experiment = registry.find_experiment(reference)
     config = experiment.config_type(**values)
@@ -244,7 +250,35 @@ def _remote(
         # a worker that was given up may have stored it before it ended
         if result.load(block) is not None:
             return 0.0
-    watch = _watch(board, position, keeping, block)
+    watch = _watch(board, position, keeping, block) if keeps else None
     columns, seconds = _timed(experiment, config, block, Context(1, folder, watch))
-    result.save_shard(block, columns, seconds)
+    if keeps:
+        result.save_shard(block, columns, seconds)
     return seconds
+
+
+def _by_cards(
+    cards: int, tasks: Sequence[tuple[Any, ...]], look: Callable[[Collection[int]], None]
+) -> Iterator[tuple[int, float]]:
+    """One block after the other, each by a process for every card, which divide its clients."""
+    for position, task in enumerate(tasks):
+        with temporary_folder("ratecheck-cards-") as folder:
+            calls = [(rank, cards, folder / "meeting", task) for rank in range(cards)]
+            seconds = 0.0
+
+            def follow(ranks: Collection[int], at: int = position) -> None:
+                look([at])
+
+            for _, future in call_in_processes(_on_card, calls, cards, look=follow):
+                seconds = max(seconds, future.result())
+        yield position, seconds
+
+
+def _on_card(rank: int, cards: int, meeting: Path, task: tuple[Any, ...]) -> float:
+    """In a worker: compute a block together with those of the other cards; the first stores it."""
+    from lora_bridge.cards import together
+
+    device = task[1]["device"]
+    with together(device, rank=rank, processes=cards, meeting=meeting):
+        arguments = *task, rank == 0
+        return _remote(*arguments)

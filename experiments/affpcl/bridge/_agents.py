@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class AffPCLConfig(ScaledConfig):
     """The set-up."""
 
-    not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk"})
+    not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk", "cards"})
     #: Width of the built-in model.
     hidden: ClassVar[int] = 32
 
@@ -91,6 +91,9 @@ class AffPCLConfig(ScaledConfig):
         doc='of the adapters and the model; "bfloat16" computes the model\'s products in it.',
     )
     device: str = rc.param("cpu", doc='"cpu" or "cuda".')
+    cards: int = rc.param(
+        1, low=1, doc="graphics cards that divide the agents, or processes on a processor."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
