@@ -1,6 +1,9 @@
 """pytest: the claims of collected modules are tests by themselves.
 
-``pytest --ratecheck claims/`` makes one test of every claim at the top level of these files. With
+``pytest --ratecheck claims/`` makes one test of every claim at the top level of these files.
+``pytest --ratecheck`` without a path imports no more files than it has to, as others may be
+programs: those that the table ``[tool.ratecheck]`` of the project names, also where ``testpaths``
+does not, and without a table those that pytest comes by and that mention ratecheck. With
 
     [tool.pytest.ini_options]
     ratecheck_claims = ["*/claims/*.py"]
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Claims that are tests already: a module may hold those of others.
 _SEEN = pytest.StashKey[set[int]]()
+#: Whether paths are given, whose files are all asked for, and which files the project names if not.
+_ASKED = pytest.StashKey[tuple[bool, list[str]]]()
 #: What the report of a claim says that was not judged again.
 _UNCHANGED = ("ratecheck", "unchanged")
 
@@ -42,7 +47,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of the plugin."""
     group = parser.getgroup("ratecheck", "claims as tests")
     group.addoption(
-        "--ratecheck", action="store_true", help="collect the claims of all Python files"
+        "--ratecheck",
+        action="store_true",
+        help="collect the claims of the files that are given, or of the project",
     )
     group.addoption("--ratecheck-effort", metavar="EFFORT", help="quick (default), normal or hunt")
     group.addoption("--ratecheck-seed", type=int, metavar="N", help="of all searches; 0 by default")
@@ -57,18 +64,55 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker of what takes long."""
+    """Register the marker of what takes long, and find out whose claims are asked for."""
     config.addinivalue_line("markers", "slow: takes long, of ratecheck's claims and experiments")
+    if not config.getoption("ratecheck"):
+        return
+    if (told := getattr(config, "workerinput", None)) is not None:  # a process of xdist
+        config.stash[_ASKED] = told["ratecheck"]
+        return
+    given = config.args_source == config.ArgsSource.ARGS
+    named = [] if given else _named_by_the_project()
+    config.stash[_ASKED] = given, named
+    if config.args_source == config.ArgsSource.TESTPATHS:
+        places = [Path(place).resolve() for place in config.args]
+        config.args += [path for path in named if not any(map(Path(path).is_relative_to, places))]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process of xdist, whose paths are always given, whose claims are asked for."""
+    node.workerinput["ratecheck"] = node.config.stash.get(_ASKED, None)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Take the Python files that were asked for; a private module has no claims of its own."""
     if file_path.suffix != ".py" or file_path.name.startswith("_"):
         return None
-    asked = parent.config.getoption("ratecheck") or any(
-        file_path.match(pattern) for pattern in parent.config.getini("ratecheck_claims")
-    )
+    patterns = parent.config.getini("ratecheck_claims")
+    asked = any(map(file_path.match, patterns)) or _is_asked_for(file_path, parent.config)
     return ClaimsFile.from_parent(parent, path=file_path) if asked else None
+
+
+def _is_asked_for(path: Path, config: pytest.Config) -> bool:
+    """Whether the option asks for the claims of a file."""
+    if not config.getoption("ratecheck"):
+        return False
+    given, named = config.stash[_ASKED]
+    if named:
+        return str(path.resolve()) in named
+    return given or b"ratecheck" in path.read_bytes()
+
+
+def _named_by_the_project() -> list[str]:
+    """The files that the table of the current project names."""
+    from linsys import InputError
+    from ratecheck._discover import project
+
+    try:
+        return [str(path.resolve()) for path in project.files(project.raise_fault)]
+    except InputError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 class ClaimsFile(pytest.Module):

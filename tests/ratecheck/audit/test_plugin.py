@@ -94,6 +94,61 @@ def test_nothing_is_collected_that_was_not_asked_for(folder: Path) -> None:
     assert "no tests collected" in plain.stdout
 
 
+def collected(folder: Path, *options: str) -> tuple[int, list[str]]:
+    """Exit code and names of the tests that there would be."""
+    done = run_pytest(folder, "-q", "--collect-only", *options)
+    return done.returncode, [line for line in done.stdout.splitlines() if "::" in line]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with claims, a test, and programs that nothing should import."""
+    files = {
+        "pytest.ini": "[pytest]\n",
+        "train.py": "1 / 0\n",
+        "paper/claims/lemmas.py": MINE.read_text(),
+        "notes/others.py": MINE.read_text(),
+        "tests/test_one.py": "def test_one():\n    pass\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+FOUR = ("norm", "mass", "mass_corrected", "taste")
+OF_PAPER = [f"paper/claims/lemmas.py::mine.{name}" for name in FOUR]
+OF_NOTES = [f"notes/others.py::mine.{name}" for name in FOUR]
+ONE = ["tests/test_one.py::test_one"]
+
+
+@pytest.mark.slow
+def test_without_a_path_files_that_mention_ratecheck_are_imported(project: Path) -> None:
+    assert collected(project, "--ratecheck") == (0, OF_NOTES + OF_PAPER + ONE)
+    code, _ = collected(project, "--ratecheck", ".")
+    assert code == 2  # who names a folder means all of its files
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_without_a_path_those_of_the_project_are_the_ones(project: Path, workers: Any) -> None:
+    (project / "pyproject.toml").write_text('[tool.ratecheck]\nfiles = ["paper"]\n')
+    if workers:
+        done = run_pytest(project, "-q", "--ratecheck", *workers)
+        assert done.stdout.splitlines()[-1].startswith("5 passed"), done.stdout
+        return
+    assert collected(project, "--ratecheck") == (0, OF_PAPER + ONE)
+    (project / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
+    assert collected(project, "--ratecheck") == (0, ONE + OF_PAPER)
+    assert collected(project) == (0, ONE)
+    assert collected(project, "--ratecheck", "notes") == (0, OF_NOTES)
+    (project / "pyproject.toml").write_text("[tool.ratecheck]\nfiles = 1\n")
+    done = run_pytest(project, "--ratecheck")
+    assert done.returncode == 4
+    assert "`files` in" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.slow
 def test_claims_that_a_file_imports_are_tests_of_their_own_file(folder: Path) -> None:
     done = run_pytest(folder, "-q", "--collect-only", "--ratecheck", "sections/wrong.py")
@@ -125,7 +180,8 @@ def test_what_passed_is_judged_again_when_it_changes(tmp_path: Path, workers: An
     helper.write_text("one = 1\n")
 
     def said(*options: str) -> tuple[str, str]:
-        done = run_pytest(tmp_path, "-q", "--ratecheck", *workers, *options, cache=True).stdout
+        options = "-q", "--ratecheck", *workers, *options, "."
+        done = run_pytest(tmp_path, *options, cache=True).stdout
         counts = re.search(r"(\d+ failed, )?(\d+) passed", done)
         assert counts is not None, done
         unchanged = re.search(r"(\d+) claims have not changed since the last pass", done)
