@@ -115,8 +115,9 @@ def test_the_instance_that_is_shown_breaks_the_lemma(tmp_path: Path) -> None:
     code, output = command("ratecheck audit my_paper.py --replay shown.json", tmp_path)
     assert (code, sides in output) == (0, True)
     # In one dimension, as a page goes on, the lemma holds.
-    sized = 'on=rc.Space(sizes={"d": (1, 1), "n": (1, 4)}, fields={'
-    line = program.replace("on={", sized).replace("\n    },", "\n    }),")
+    sized = 'on=rc.Space(sizes={"d": (1, 1), "n": (1, 4)}, fields=TASKS)'
+    line = program.replace("on=TASKS", sized)
+    assert line != program
     (tmp_path / "my_paper.py").write_text(line)
     code, output = command("ratecheck audit my_paper.py", tmp_path)
     assert (code, "1 claim: 1 holds" in "\n".join(output)) == (0, True)
