@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._report.terminal import console, dump, say
-from ratecheck._verdicts.constant import Constant, tightest
+from ratecheck._verdicts.constant import Constant, has_constant, tightest
 
 
 def show(
@@ -20,13 +20,20 @@ def show(
     *,
     broken: Callable[[str], None],
 ) -> None:
-    """Print the least constant of each of these bounds; see :func:`ratecheck.tightest`."""
-    items = find_claims(references, broken)
-    constants = [tightest(item.entry, effort, seed, limit=limit) for item in items]
+    """Print the least constant of each of these bounds; see :func:`ratecheck.tightest`.
+
+    Of several statements those that are no bounds are named at the end.
+    """
+    entries = [item.entry for item in find_claims(references, broken)]
+    bounds = [entry for entry in entries if has_constant(entry)]
+    constants = [tightest(one, effort, seed, limit=limit) for one in bounds or entries]
     if as_json:
         print(dump([one.to_dict() for one in constants]))
-    else:
-        say(console(), [line for one in constants for line in _lines(one)])
+        return
+    lines = [line for one in constants for line in _lines(one)]
+    if others := [entry.id for entry in entries if not has_constant(entry)]:
+        lines.append(f"no bounds, and so without a constant: {', '.join(others)}")
+    say(console(), lines)
 
 
 def _lines(one: Constant) -> list[str]:

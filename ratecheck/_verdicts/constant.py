@@ -89,7 +89,7 @@ def tightest(
     (4.0, {'p': [1.0]}, 4.0)
     """
     entry = entry_of(claim)
-    if not isinstance(entry, Claim) or entry.relation == "==":
+    if not isinstance(entry, Claim) or not has_constant(entry):
         raise InputError(
             f"`claim` must be an upper or a lower bound; found {entry.id}, of the kind {entry.kind}"
         )
@@ -103,6 +103,11 @@ def tightest(
         return search.constant(f"{late}: a larger limit may find more", simple=False)
     except Fault as fault:
         raise InputError(f"both sides of {entry.id} must be defined; found that {fault}") from None
+
+
+def has_constant(entry: Entry) -> bool:
+    """Whether a statement is a bound, which a factor makes larger or smaller."""
+    return isinstance(entry, Claim) and entry.relation != "=="
 
 
 class _Needed:

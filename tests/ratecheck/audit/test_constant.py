@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -144,3 +145,31 @@ def square(x):
     ]
     assert last.endswith(" instances tried")
     assert json.loads(said("--json"))[0]["factor"] == pytest.approx(0.25)
+
+
+def test_of_several_those_that_are_no_bounds_are_named(
+    ratecheck: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = """
+import ratecheck as rc
+PAPER = rc.Paper("mine", "my paper")
+ON = {"x": rc.interval()}
+
+@PAPER.identity("same", ref="Lemma 1", on=ON)
+def same(x):
+    "x is x"
+    return x, x
+
+@PAPER.upper("below", ref="Lemma 2", on=ON)
+def below(x):
+    "x is below 2"
+    return x, 2
+"""
+    (tmp_path / "mine.py").write_text(text)
+    said = ratecheck("audit", tmp_path / "mine.py", "--constant")
+    assert said.code == 0
+    assert said.out.startswith("mine.below: measured <= 0.5 * bound")
+    assert said.out.endswith("\nno bounds, and so without a constant: mine.same\n")
+    alone = ratecheck("audit", f"{tmp_path / 'mine.py'}::mine.same", "--constant")
+    assert alone.code == 2
+    assert "found mine.same, of the kind identity" in alone.err
