@@ -171,7 +171,7 @@ def sec52_chi2(stack: FiniteStack) -> rc.Sides:
 @PAPER.upper(
     "sec52_chi2_extra",
     ref="Section 5.2, property (i) read as the difference that the ratio makes",
-    reading="'The extra variance from environments' may be what the density ratio adds to the "
+    reading="'The additional variance term in (i)' may be what the density ratio adds to the "
     "variance without it.",
     tex=r"\tfrac1n\mathbb E_{\mu^0}[((\rho^i)^2-1)\|g^{c\to i}\|^2]"
     r"\le\tfrac{\sigma^2}{n}\chi^2(\mu^i,\mu^0)",

@@ -29,7 +29,7 @@ _MEANING = {
     "radius": "the radius of the ball that critics are projected on",
     "past": "each client's batch one step before: the shares of the transitions (s, a, s')",
     "batches": "two clients' batches: the shares of the transitions (s, a, s')",
-    "a": "the step size times the smoothness constant",
+    "a": "the step size times L_H",
 }
 
 
@@ -158,14 +158,21 @@ class Pair(_Period):
 
     @cached_property
     def step(self) -> SecondStep:
-        """The clients; L_J = gamma L_H / (1 - gamma)."""
-        a = self.a * (1 - self.chains.gamma) / self.L
+        """The clients; a is a step size over L_J = gamma L_H / (1 - gamma)."""
+        gamma = self.chains.gamma
+        a = self.a * (1 - gamma) / (gamma * self.L)
         return self._step(a, None, self.r_max, restarted=False)
 
     @cached_property
     def known(self) -> Printed:
-        """The text's constants, for all policies."""
-        return Printed.of(self.step.policies, self.r_max)
+        """The text's constants, for every policy.
+
+        With one feature a state -x'A x >= (1 - gamma) sum_s d_pi(s) x(s)^2, and d_pi(s) is at least
+        the smallest P(s|., .).
+        """
+        known, P = Printed.of(self.step.policies, self.r_max), self.chains.P
+        lambda_A = (1 - self.chains.gamma) * P.min(axis=(1, 2, 3))
+        return replace(known, R_w=2 * self.r_max / lambda_A)
 
 
 def _tabular(space: rc.Space) -> rc.Space:
@@ -195,13 +202,22 @@ def _pair(**ranges: rc.Field) -> rc.Space:
         **ranges,
     }
     space = _tabular(_space(fields, Pair, S=(2, 2), X=(8, 8)))
-    return replace(space, credible=CREDIBLE, constructed="critics are exact, one feature a state")
+    return replace(
+        space,
+        credible=CREDIBLE,
+        constructed="critics are exact, one feature a state",
+        meaning={**space.meaning, "a": "the step size times L_J"},
+    )
 
 
 #: Instances of :class:`Pair`.
 PAIR = _pair(gamma=rc.interval(low=0.1, high=0.95), doublings=rc.whole_numbers(low=0, high=20))
-#: The same with discounts and batches far from any that occur.
-REMOTE = _pair(gamma=rc.positive(low=1e-15, high=0.95), doublings=rc.whole_numbers(low=0, high=120))
+#: The same with discounts, batches and step sizes far from any that occur.
+REMOTE = _pair(
+    gamma=rc.positive(low=1e-15, high=0.95),
+    doublings=rc.whole_numbers(low=0, high=120),
+    a=rc.positive(low=1e-18, high=1.0),
+)
 
 
 class Period(_Period):

@@ -153,7 +153,7 @@ def eq27(
     printed_as="ours",
     tex=r"\mathcal T_1\le\mathcal Q_t=\ldots+4L_J^2R^2\alpha^2K^2",
     on=eq27.space,
-    derivation="(26).",
+    derivation="firm.eq26_sharper.",
 )
 def eq27_squared(step: Any, a: Any, L: Any, R: Any, K: Any) -> rc.Sides:
     """T_1 <= Q_t of (27) with the last term 4 L_J^2 R^2 a^2 K^2, in the case of firm.eq27."""

@@ -181,7 +181,8 @@ def law_lipschitz(A: Numbers, other: Numbers, beta: Numbers, R: Numbers) -> rc.S
 )
 def law_second_order(g: rc.Numbers, beta: rc.Numbers, R: rc.Numbers) -> rc.Sides:
     """With the solutions lambda*^c of this step as weights (eta_t = 1): T_disagr <= (2R/beta)^2
-    V^2, V = (1/C) sum_c ||A_c - Abar||_F^2: of fourth order in the noise, beta^-2 B^-2 M^2.
+    V^2, V = (1/C) sum_c ||A_c - Abar||_F^2 and R the longest gradient: of fourth order in the
+    noise, beta^-2 B^-2 M^2.
     """
     return at.second_order(g, beta, R)
 

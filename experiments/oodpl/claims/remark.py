@@ -117,7 +117,7 @@ def _reward(s: Any) -> Any:
     reading="The remark names no quantity; read for runs that differ in beta alone, compared by "
     "the left side of (25).",
     expect="violated",
-    note="One prompt, two answers: grad L = sigma(-u) grad(r - r')/beta, u = log-odds of mu_hat "
+    note="One prompt, two answers: grad L = -sigma(-u) grad(r - r')/beta, u = log-odds of mu_hat "
     "plus (r - r')/beta. Where r prefers y, a larger beta makes u smaller and the gradient "
     "larger, at phi_0 and in K rounds from there: margin 0, r - r' = 4, gradient 1, beta = 1 and "
     "2, eta = 1, K = 10 have 2.8 10^-4 and 2.9 10^-3. For large beta it does fall like 1/beta^2, "
@@ -212,7 +212,8 @@ def remark_1_gain(run: Inner, pairs: Numbers) -> rc.Sides:
     note="The whole of Theorem 1's O(1/beta^2) is this.",
     printed_as="ours",
     uses=["remark_1_corrected"],
-    derivation="ood.remark_1_corrected; the limit is sigma(-log-odds of mu_hat) grad(r - r')/beta.",
+    derivation="ood.remark_1_corrected; for one prompt with two answers beta grad L tends to "
+    "-sigma(-log-odds of mu_hat) grad(r - r').",
 )
 def remark_1_rate() -> Sequence[rc.Regime]:
     """||grad L(phi)||^2 = O(1/beta^2) at a fixed phi that no algorithm has seen."""

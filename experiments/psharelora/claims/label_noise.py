@@ -96,8 +96,8 @@ def eq_B13(x: rc.Numbers, v: rc.Numbers, shift: rc.Numbers) -> rc.Sides:
         },
         meaning={**DECOMPOSED.meaning, "truth": "Theta*_i", "shift": "lambda"},
     ),
-    note="With the bases as they are: see psl.B_minus_Bdiamond. ||B_diamond - B_hat|| is the "
-    "operator norm, as in (B.5).",
+    note="For linear rewards and the sigmoid. With the bases as they are: see "
+    "psl.B_minus_Bdiamond. ||B_diamond - B_hat|| is the operator norm, as in (B.5).",
 )
 def eq_B13_display(
     truth: Numbers,

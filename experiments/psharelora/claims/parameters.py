@@ -263,9 +263,11 @@ def eq_C1(dW: Numbers, dB: Numbers, B: Numbers) -> rc.Sides:
     "sqrt(N) B.",
 )
 def eq_C1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
-    """|f_i - f'_i| <= 2 C_R L1 sqrt(1 + B^2) ||[dB; dW_i]||, C_R = 1/4, B >= ||W_i||_F.
+    """|f_i - f'_i| <= 2 C_R L1 sqrt(1 + B^2) ||[dB; dW_i]||, C_R = 1/4, B >= ||W_i||_F, for
+    orthonormal bases B.
 
-    B is the largest ||W_i||_F of both, f_i the chance that the first trajectory is preferred.
+    The number B is the largest ||W_i||_F of both, f_i the chance that the first trajectory is
+    preferred.
     """
     gap = np.abs(logistic(pairs.logits(users.best)) - logistic(pairs.logits(fit.best)))
     B2 = np.maximum(squares(users.W), squares(fit.W)).max(axis=-1)
@@ -299,5 +301,5 @@ def eq_C1_ball(users: Any) -> rc.Sides:
     derivation="||B||_F^2 = k and ||W||_F^2 <= N B^2. Attained.",
 )
 def eq_C1_ball_corrected(users: Adaptation) -> rc.Sides:
-    """Its radius is sqrt(k + N B^2)."""
+    """(vec B, vec W) lies in a ball of radius sqrt(k + N B^2) for ||W_i||_F <= B."""
     return at.ball(users)[::2]

@@ -222,7 +222,7 @@ def eq_B8(instance: Any) -> rc.Sides:
 )
 def eq_B8_corrected(system: at.Comparing, u: Numbers, w: Numbers, diamond: Numbers) -> rc.Sides:
     """The norms of Sigma(w) and of Sigma_diamond differ by at most 2 L2 ||w - w_diamond|| ||u||. So
-    c1 = (1 - s)^2, c1' = (1 + s)^2 if s = 4 L2 B / sqrt(lambda_min(Sigma_diamond)) is below one.
+    c1 >= (1 - s)^2, c1' <= (1 + s)^2 if s = 4 L2 B / sqrt(lambda_min(Sigma_diamond)) is below one.
     """
     apart = np.abs(system.weighted(u, w) - system.weighted(u, diamond))
     return apart, 2 * system.smooth * norm(w - diamond) * norm(u)

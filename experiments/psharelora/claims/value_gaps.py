@@ -203,9 +203,9 @@ def corollary_4_1_corrected(
 ) -> rc.Sides:
     """The mean gap is at most (V/m) sqrt(eta/lambda_min), eta = (1/N) sum_i E||P_i - P*_i||_1^2, V
     the length of the longest v = E_pi psi - E_ref psi; eta <= 4 L1^2 Sigma_tail/N + (4/(N N_p))
-    (log(1/delta) + 2 log(M/delta)) with chance 1 - 2 delta for the maximum over M candidates. m is
-    the least Phi' of the rewards' differences, lambda_min the least eigenvalue of E xx', x =
-    vec(psi(tau0) - psi(tau1)).
+    (log(1/delta) + 2 log(M/delta)) with chance 1 - 2 delta for the maximum over M candidates,
+    Theta_diamond one of them. m is the least Phi' of the rewards' differences, lambda_min the least
+    eigenvalue of E xx', x = vec(psi(tau0) - psi(tau1)). The first inequality is measured.
     """
     chosen = choosers(users.delta, fit.delta, v, 0 * fit.b)
     m = pairs.steepness(users.delta, fit.delta)
