@@ -75,12 +75,13 @@ def _fault(what: str, path: Path, modules: UserModules, error: BaseException) ->
 
 
 def _nearest_parameter(reason: str) -> str:
-    """What was meant by a keyword that one of our classes or functions does not have."""
+    """What was meant by a keyword that one of our classes or functions does not have, or all."""
     import ratecheck
 
     match = re.match(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'", reason)
     ours = getattr(ratecheck, match[1], None) if match else None
     if match is None or not callable(ours):
         return ""
-    near = get_close_matches(match[2], inspect.signature(ours).parameters, n=1)
-    return f" (did you mean `{near[0]}`?)" if near else ""
+    known = [name for name in inspect.signature(ours).parameters if name != "self"]
+    near = get_close_matches(match[2], known, n=1)
+    return f" (did you mean `{near[0]}`?)" if near else f" (it has {', '.join(known)})"
