@@ -572,7 +572,11 @@ def audit(
         _exit(all(result.ok for result in results) and not broken)
 
 
-@app.command(epilog=examples("certify 'affpcl.d1*' --out certificates"))
+@app.command(
+    epilog=examples(
+        "certify 'affpcl.d1*' --out certificates", "certify --check certificates/*.json"
+    )
+)
 def certify(
     claims: Claims = None,
     check: Check = None,

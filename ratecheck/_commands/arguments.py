@@ -272,7 +272,7 @@ Write = Annotated[
     ),
 ]
 Check = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Verify the certificates in a file.")
+    Path | None, typer.Option(metavar="FILE...", help="Verify the certificates in files.")
 ]
 Certificates = Annotated[
     Path,

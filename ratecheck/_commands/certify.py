@@ -134,10 +134,16 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
 
 
 def check(path: Path, references: Sequence[str], as_json: bool) -> bool:
-    """Verify the certificates in a file and say of each what it proves; whether all do."""
+    """Verify the certificates in a file and say of each what it proves; whether all do.
+
+    References that are files of JSON are of more certificates, as a shell's ``*`` gives them; the
+    others say where to look for the claims.
+    """
     from ratecheck._certify.check import check_file
 
-    checked = list(check_file(path, references))
+    files = [path, *(Path(one) for one in references if one.endswith(".json"))]
+    claims = [one for one in references if not one.endswith(".json")]
+    checked = [one for file in files for one in check_file(file, claims)]
     if as_json:
         print(dump([{"id": c.id, "proves": c.said, "refused": c.refused} for c in checked]))
     else:

@@ -24,6 +24,8 @@ FILES = Path(__file__).parent / "files"
 MINE = FILES / "mine.py"
 Call = Callable[..., Any]
 ONE = ("--threads", 1)
+#: Two claims with certificates.
+CERTIFIED = ("affpcl.d1f_sec12", "affpcl.d1i_sec12")
 #: Seconds after which a test is stuck; a busy machine may need many times what an idle one does.
 STUCK = 600
 KEYS = {"id", "verdict", "ratio", "instances", "counterexample", "corrected", "expected", "ok"}
@@ -399,3 +401,20 @@ def test_what_holds_in_float64_alone_is_told(ratecheck: Call, tmp_path: Path) ->
     told = " ".join(said.out.split())
     assert "mine.root: holds, ratio in float64 only: measure raised TypeError: left" in told
     assert "in place of float(), math and np.linalg (mine.py:6)" in told
+
+
+def test_every_file_of_certificates_that_is_named_is_checked(
+    ratecheck: Call, tmp_path: Path
+) -> None:
+    kept = json.loads(Path("experiments/affpcl/results/certificates.json").read_text())
+    both = {name: next(c for c in kept["certificates"] if c["id"] == name) for name in CERTIFIED}
+    paths = [tmp_path / f"{name}.json" for name in both]
+    for path, content in zip(paths, both.values(), strict=True):
+        path.write_text(json.dumps(content))
+    said = ratecheck("certify", "--check", *paths)
+    assert said.code == 0
+    assert [line.partition(":")[0] for line in said.out.splitlines()] == list(both)
+    paths[1].write_text(json.dumps({**both[CERTIFIED[1]], "relation": ">="}))
+    refused = ratecheck("certify", "--check", *paths)
+    assert refused.code == 1
+    assert refused.out.splitlines()[1].startswith(f"{CERTIFIED[1]}: refused: ")
