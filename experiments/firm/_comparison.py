@@ -7,7 +7,7 @@ is one run of the same model, scored on held-out prompts before and after.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,31 +82,55 @@ def mean_gain(table: rc.Table, arm: str) -> Values:
 def scale(table: rc.Table, arm: str) -> Values:
     """The size of the mean gain, the unit of all differences, as rewards have none of their own.
 
-    Processes differ, and each has its own unit, (instances,). There training may lose: a difference
-    in units of a loss would turn its sign. Seeds of one model have one unit together, (), as gains
-    of single seeds are noisy, and training has to help.
+    Processes differ, and each has its own unit, (instances,). Seeds of one model have one unit
+    together, (), as gains of single seeds are noisy. Training may lose: a difference in units of a
+    loss would turn its sign.
     """
-    if not of_processes(table):
-        mean = np.mean([gain(table, j, arm) for j in (1, 2)])
-        if mean <= 0.0:
-            raise InputError(
-                "`gammas` and `rounds` must be such that training helps; found that "
-                f"{arm} changes the mean reward by {mean:.3g}"
-            )
-        return np.asarray(mean)
     gains = mean_gain(table, arm)
+    if not of_processes(table):
+        gains = gains.mean()
     if np.abs(gains).min() <= _ROUNDING:
         raise InputError(
             "`alpha` and `rounds` must be large enough to change the rewards of every instance; "
-            f"found a mean gain of {gains[np.abs(gains).argmin()]:g} for {arm}"
+            f"found a mean gain of {np.min(np.abs(gains)):.3g} for {arm}"
         )
     return np.asarray(np.abs(gains))
 
 
+def in_gains(
+    values: Values,
+    table: rc.Table,
+    arm: str,
+    interval: Callable[[Values], rc.Interval] = rc.mean_interval,
+) -> rc.Interval:
+    """An interval of differences (.., instances) or (.., seeds) in units of the gain of an arm.
+
+    Where training of a model does not help in the mean its gain is no unit, and nothing bounds the
+    interval.
+    """
+    measured = interval(values / scale(table, arm))
+    if not of_processes(table) and mean_gain(table, arm).mean() <= 0.0:
+        return rc.Interval(measured.value, -np.inf, np.inf)
+    return measured
+
+
+def without_gain(table: rc.Table) -> list[str]:
+    """Of runs of a model, a line for every arm, in every setting, whose training does not help."""
+    parts = {"": table}
+    if "setting" in table:
+        parts = {f" ({one})": table.where(setting=one) for one in table.unique("setting")}
+    return [
+        f"training does not help: {arm} changes the mean of both rewards by {mean:+.3g}{where}; "
+        "what is compared in units of its gain is not decided"
+        for where, part in parts.items()
+        for arm in dict.fromkeys(str(name) for name in part["arm"])
+        if (mean := float(mean_gain(part, arm).mean())) <= 0.0
+    ]
+
+
 def advantage(table: rc.Table, j: int, ours: str, theirs: str) -> rc.Interval:
     """The gain of ``ours`` in reward j less that of ``theirs``, in units of the latter's scale."""
-    more = gain(table, j, ours) - gain(table, j, theirs)
-    return rc.mean_interval(more / scale(table, theirs))
+    return in_gains(gain(table, j, ours) - gain(table, j, theirs), table, theirs)
 
 
 def rewards_match(titles: Iterable[str], table: rc.Table, ours: str, theirs: str) -> list[rc.Check]:

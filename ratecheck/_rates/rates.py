@@ -39,7 +39,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """A measured number and its interval; ``lo == value == hi`` when it is exact."""
+    """A measured number and its interval; ``lo == value == hi`` when it is exact.
+
+    Ends are infinite where nothing bounds the number; a claim about it is then not decided.
+    """
 
     value: float
     lo: float
@@ -77,6 +80,8 @@ def below(
 
     >>> [below("ratio", "below 1", Interval(v, v - 0.1, v + 0.1)).ok for v in (0.5, 1.0, 1.5)]
     [True, None, False]
+    >>> below("ratio", "below 1", Interval(0.5, -math.inf, math.inf)).verdict
+    'not decided'
     """
     holds, fails = measured.hi < limit - tolerance, measured.lo > limit + tolerance
     return _judge(name, predicted, measured, holds, fails, remark)
@@ -173,7 +178,8 @@ def _judge(
     ok = True if holds else False if fails else None
     said = "confirmed" if holds else "violated" if fails else "not decided"
     verdict = f"{said}; {remark}" if remark else said
-    return Check(name, predicted, measured.value, measured.lo, measured.hi, ok, verdict)
+    lo, hi = (None if math.isinf(end) else end for end in (measured.lo, measured.hi))
+    return Check(name, predicted, measured.value, lo, hi, ok, verdict)
 
 
 def exact_slope(x: ArrayLike, y: ArrayLike) -> Slope:

@@ -16,7 +16,12 @@ pytest.importorskip("torch")
 
 import torch
 
-from experiments.firm._comparison import rewards_kept, rewards_match, scale, weights_match
+from experiments.firm._comparison import (
+    rewards_kept,
+    rewards_match,
+    weights_match,
+    without_gain,
+)
 from experiments.firm.bridge import (
     _firm_comparison,
     _firm_runs,
@@ -249,7 +254,9 @@ def test_claims_hold_and_fail(
 
 
 def test_the_switches_are_said() -> None:
-    table = rc.Table({name: np.array([v]) for name, v in SAID.items()})
+    rows = compared(1.0, 1.0)
+    said = {name: np.array([v] * rows.rows) for name, v in SAID.items()}
+    table = rc.Table({**rows, **said, "t": np.where(rows["t"] == 3, SAID["t"], rows["t"])})
     for options, text in (
         (
             {},
@@ -261,9 +268,14 @@ def test_the_switches_are_said() -> None:
         assert text in _firm_comparison.notes_on_runs(FirmConfig(**options), table)[2]
 
 
-def test_training_that_does_not_help_cannot_be_compared() -> None:
-    with pytest.raises(InputError, match="`gammas` and `rounds` must be such that training helps"):
-        scale(compared(0.1, -0.1), "theirs")
+def test_what_is_compared_with_training_that_does_not_help_is_not_decided() -> None:
+    table, config = compared(0.1, -0.1), FirmConfig()
+    assert {c.ok for c in rewards_match(config.objectives, table, "ours", "theirs")} == {None}
+    assert {c.ok for c in rewards_match(config.objectives, table, "theirs", "ours")} != {None}
+    (line,) = without_gain(table)
+    both = rc.Table({**table, "setting": np.array(["conflict"] * table.rows)})
+    assert without_gain(both) == [line.replace("; what", " (conflict); what")]
+    assert line.startswith("training does not help: theirs changes the mean of both rewards by -")
 
 
 def test_half_of_the_clients_have_another_reward(model_folder: Path) -> None:

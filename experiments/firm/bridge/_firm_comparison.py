@@ -12,7 +12,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge.models import Values
-from experiments.firm._comparison import curves_of, mean_gain, scale
+from experiments.firm._comparison import curves_of, in_gains, mean_gain, without_gain
 from experiments.firm.bridge._firm import FirmConfig
 
 #: The smallest drift that is drawn on a logarithmic axis.
@@ -35,7 +35,7 @@ def progress(table: rc.Table, ours: str, theirs: str, least: float, claim: str) 
     return rc.at_least(
         f"mean of both rewards: gain of {ours} / {theirs}",
         f"{claim}: at least {least:g}",
-        rc.mean_interval(mean_gain(table, ours) / scale(table, theirs)),
+        in_gains(mean_gain(table, ours), table, theirs),
         least,
     )
 
@@ -91,6 +91,7 @@ def notes_on_runs(config: FirmConfig, table: rc.Table) -> list[str]:
         f"step size {table['alpha'][0]:g}; {switches}",
         f"last rollouts: KL divergence {last['kl_token'].mean():.3f} per token, "
         f"{last['kl_sequence'].mean():.2f} per response",
+        *without_gain(table),
     ]
 
 

@@ -39,8 +39,8 @@ from experiments.firm._comparison import (
     curves_of,
     ema,
     gain,
+    in_gains,
     rewards_kept,
-    scale,
 )
 from experiments.firm._words import outcome
 from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig
@@ -81,7 +81,7 @@ def analyse(config: Fig1Config, table: rc.Table) -> rc.Analysis:
         rc.at_least(
             "mean of both rewards: (FIRM − FedCMOO-A) / gain",
             f"{claim}: at least -{MATCH:g}",
-            rc.mean_interval(both / scale(table, SERVER)),
+            in_gains(both, table, SERVER),
             -MATCH,
         ),
         *rewards_kept(config.objectives, table, FIRM, SERVER, claim),

@@ -45,9 +45,9 @@ from experiments.firm._comparison import (
     curves_of,
     ema,
     gain,
+    mean_gain,
     rewards_match,
     round_ticks,
-    scale,
 )
 from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig, FirmSetup
 from experiments.firm.bridge._firm_comparison import DRIFT, log_band, notes_on_runs
@@ -233,7 +233,7 @@ def _checks_and_notes(
     return checks, [
         f"{setting}: cosine of a client's gradients {cosine.mean():.2f} on average, above 1/2 in "
         f"{(cosine > 0.5).mean():.0%} of the steps; training with {some} gains "
-        f"{scale(part, some):.3f} in the mean of both rewards ({gains})"
+        f"{mean_gain(part, some).mean():+.3f} in the mean of both rewards ({gains})"
     ]
 
 

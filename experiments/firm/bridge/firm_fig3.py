@@ -31,7 +31,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.bridge.models import Values
-from experiments.firm._comparison import curves_of, gain, scale
+from experiments.firm._comparison import curves_of, gain, in_gains
 from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import notes_on_runs
 from experiments.firm.bridge._firm_runs import columns
@@ -86,7 +86,7 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     series.append(rc.Series(START, PLANE, *np.array(start)[:, None]))
     weights = np.array([curves_of(table, "weight", a).mean(axis=1) for a in config.names])
     series.append(rc.Series(NAME, WEIGHTS, p, *rc.mean_band(weights.T)))
-    unit = scale(table, config.names[len(p) // 2])
+    middle = config.names[len(p) // 2]
     checks: list[rc.Check] = [
         rc.above(
             "smallest increase of the mean weight from one preference to the next",
@@ -101,12 +101,12 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
             rc.above(
                 f"{title}: increase from the least to the largest preference / gain",
                 "rises with its preference: above 0",
-                rc.mean_interval(sign * (gains[-1] - gains[0]) / unit),
+                in_gains(sign * (gains[-1] - gains[0]), table, middle),
             ),
             rc.above(
                 f"{title}: smallest increase from one preference to the next / gain",
                 "rises with its preference: above 0",
-                _smallest(sign * np.diff(gains, axis=0) / unit),
+                in_gains(sign * np.diff(gains, axis=0), table, middle, _smallest),
             ),
         ]
     return rc.Analysis(

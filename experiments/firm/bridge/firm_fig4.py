@@ -33,8 +33,8 @@ from experiments.firm._comparison import (
     advantage,
     against_rounds,
     gain,
+    in_gains,
     rewards_match,
-    scale,
     weights_match,
 )
 from experiments.firm.bridge._firm import LAPTOP, OTHER, PAPER, Arm, FirmConfig
@@ -74,7 +74,7 @@ def compute(config: Fig4Config, block: rc.Block, context: rc.Context) -> rc.Colu
 def analyse(config: Fig4Config, table: rc.Table) -> rc.Analysis:
     """Curves of both arms, and the claims."""
     mean = {arm: (gain(table, 1, arm) + gain(table, 3, arm)) / 2 for arm in (SAME, OTHERS)}
-    both = rc.mean_interval((mean[OTHERS] - mean[SAME]) / scale(table, SAME))
+    both = in_gains(mean[OTHERS] - mean[SAME], table, SAME)
     checks = [
         weights_match(table, OTHERS, SAME),
         *rewards_match(config.objectives, table, OTHERS, SAME),

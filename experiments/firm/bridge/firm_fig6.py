@@ -32,8 +32,8 @@ from experiments.firm._comparison import (
     TWO_ABREAST,
     against_rounds,
     curves_of,
+    mean_gain,
     rewards_kept,
-    scale,
     weights_match,
 )
 from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig
@@ -105,8 +105,8 @@ def analyse(config: Fig6Config, table: rc.Table) -> rc.Analysis:
     ]
     notes = [
         *notes_on_runs(config, table),
-        f"mean gains of both rewards: {few} {scale(table, few):+.3f}, {many} "
-        f"{scale(table, many):+.3f}",
+        f"mean gains of both rewards: {few} {mean_gain(table, few).mean():+.3f}, {many} "
+        f"{mean_gain(table, many).mean():+.3f}",
     ]
     return rc.Analysis(comparison(config, table, config.names), checks, notes)
 
