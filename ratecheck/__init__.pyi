@@ -68,7 +68,12 @@ from ._experiment.plots import (
     style as style,
 )
 from ._experiment.table import Column as Column, Table as Table, long_table as long_table
-from ._foundations import InputError as InputError, linalg as linalg, rounds as rounds
+from ._foundations import (
+    InputError as InputError,
+    LinearRecursion as LinearRecursion,
+    linalg as linalg,
+    rounds as rounds,
+)
 from ._names import check_installed as check_installed, check_name as check_name
 from ._processes.cluster import on_cluster as on_cluster
 from ._processes.pool import (

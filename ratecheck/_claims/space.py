@@ -46,14 +46,17 @@ class Unsettled(Fault):
 
 
 #: What computes expectations in every precision.
-_EXACT = "exact moments within a measure: linsys.recursions.LinearRecursion or linsys.affine"
+_EXACT = "exact moments within a measure: rc.LinearRecursion or linsys.affine"
+#: What makes an array of a number, also of one in high precision.
+_ONE = "a single number becomes an array by np.array([x])"
 #: What to do about errors that most users meet once, by a part of their text.
 _HINTS = {
     "cannot be interpreted as an integer": "whole numbers arrive as floats: int(n)",
     "Cannot cast ufunc": "use linsys.linalg in place of np.linalg",
     "must be a rectangular array of numbers; found [": _EXACT,
     "`system` must be a FiniteSystem": _EXACT,
-    "'mpf' object is not subscriptable": "a single number becomes an array by np.array([x])",
+    "'mpf' object is not subscriptable": _ONE,
+    "'mpf' object has no attribute": _ONE,
 }
 
 

@@ -297,6 +297,15 @@ def test_of_a_batch_the_instance_that_fails_is_reported() -> None:
     assert verdict.counterexample["y"] < 0.3
 
 
+def test_what_our_packages_refuse_is_shown_at_the_line_that_asked_for_it() -> None:
+    one = rc.judge(upper(lambda s: (rc.LinearRecursion(np.eye(2), np.ones(2)), 1)))
+    told = r"measure raised InputError: `A` must have shape .* \(test_verdicts\.py:\d+\)"
+    assert re.fullmatch(told, one.reason)
+    single = rc.judge(upper(lambda s: (s.x.reshape(1), 2)))
+    assert single.verdict == "holds"
+    assert "a single number becomes an array by np.array([x])" in single.reason
+
+
 FLOATS = {
     "np.linalg": lambda s: (np.linalg.norm(np.outer(s.x, s.y), 2), 0.9 * norm(s.x) * norm(s.y)),
     "math": lambda s: (math.sqrt(s.x @ s.x), 0.9 * math.sqrt(s.x @ s.x)),
