@@ -107,6 +107,31 @@ def test_stated_condition_number_is_too_small() -> None:
             assert abs(condition_stated(exact)[0][0, 0] - measured[0, 0]) < 1e-12
 
 
+def test_one_vector_shows_that_it_is_too_small() -> None:
+    """The numbers of the page for the authors, whose features are on a cycle of three states."""
+
+    def on_the_cycle(rows: Any, gamma: float) -> tuple[Any, Any, Any]:
+        phi = np.array(rows, float) / np.linalg.norm(rows, axis=1)[:, None]
+        u = phi - gamma * np.roll(phi, -1, axis=0)
+        return phi, u, np.linalg.norm(u, axis=1)
+
+    phi, u, lengths = on_the_cycle([(-1, -2, 0), (1, 1, 0), (0, 0, 1)], 0.9)
+    seen = np.array([1.81, 1.9, 1.71])
+    assert lengths == pytest.approx([1.876, 1.345, 1.345], abs=5e-4)
+    assert seen @ u == pytest.approx(0.271 * (phi[0] + phi[1]), abs=1e-12)
+    assert (lengths * seen) @ phi == pytest.approx([0.29, -1.23, 2.30], abs=5e-3)
+    ratio = np.linalg.norm((lengths * seen) @ phi) / np.linalg.norm(seen @ u)
+    assert ratio == pytest.approx(30.2, abs=0.05)
+    assert ratio > 1.9 / 0.1
+    phi, u, lengths = on_the_cycle([(0, 1, -2), (1, 0, 0), (2, 0, 1)], 0.5)
+    seen = np.array([-1.0, 3.0, -3.0])
+    assert lengths == pytest.approx([1.118, 0.596, 1.285], abs=5e-4)
+    assert (seen / lengths) @ u == pytest.approx([1.14, 0.12, -2.41], abs=5e-3)
+    ratio = np.linalg.norm((seen / lengths) @ u) / np.linalg.norm(seen @ phi)
+    assert ratio == pytest.approx(3.78, abs=5e-3)
+    assert ratio > 1.5 / 0.5
+
+
 @pytest.mark.parametrize(
     ("build", "factor"), [(chains, moment_factor), (embeddings, moment_factor_embedded)]
 )
