@@ -507,6 +507,8 @@ def _unfinished(entry: Entry, search: Search | None, late: str, limit: float) ->
             f"; {search.open_candidates:,} of them exceed the bound in float64, and high precision "
             "was not asked yet"
         )
+    if search.before:
+        reason += "; where `whole_numbers` has log=True, no second search for small ones is needed"
     verdict = Verdict(entry.id, "not decided", instances=search.examined, reason=reason)
     best = search.best[0] if search.best else None
     if best is not None and 0 < best.tightness <= CANDIDATE:
