@@ -1,11 +1,11 @@
-"""Exact rationals that know the degree of the formula which made them, for :mod:`linsys.linalg`.
+"""Exact numbers that know the degree of the formula which made them, for :mod:`linsys.linalg`.
 
 Within :func:`rational_arithmetic` a formula runs on :class:`Rational` numbers: each has its exact
 value at one point, and bounds of the degrees of the two polynomials in the point's coordinates
 whose quotient it is. A formula whose value is zero at a random point then is zero everywhere, but
-for a chance that the degree bounds (Schwartz, 1980; Zippel, 1979). What is no rational function,
-such as a root, is unknown from there on, and raises :class:`NotRational` where a branch depends on
-it. Comparisons are decided at the point, and remembered.
+for a chance that the degree bounds (Schwartz, 1980; Zippel, 1979). A root, an exponential or a
+logarithm makes a number an element of :mod:`linsys.linalg.formal`, which says what is proved then.
+Comparisons are decided at the point, and remembered.
 
 >>> from linsys.linalg import precise
 >>> with rational_arithmetic():
@@ -26,46 +26,44 @@ from typing import Any
 import flint
 import numpy as np
 
-from linsys.linalg import _precise
+from linsys.linalg import _precise, ball_matrices, formal, formal_functions
 from linsys.linalg._precise import Numbers
-from linsys.linalg.balls import exact_value
+from linsys.linalg.balls import Ball, as_arb, exact_value
+from linsys.linalg.formal import Element, NotRational
 from linsys.linalg.numpys_extremes import OfObjects, arithmetic
 
-__all__ = ["NotRational", "Rational", "comparisons", "degree_of_singular", "rational_arithmetic"]
+__all__ = ["NotRational", "Rational", "compared", "comparisons", "rational_arithmetic"]
 
 #: A float64 of at most so many digits in a formula is the decimal that it is written as.
 _DIGITS = 12
 
 
-class NotRational(ArithmeticError):
-    """A formula is no quotient of polynomials."""
-
-
-#: How the comparisons of numbers that depend on the point came out.
-_outcomes: list[bool] = []
-#: Bounds of the degrees of the determinants that were zero.
-_singular: list[int] = []
+#: Bits of enclosures whose midpoint is shown.
+_BITS = 512
+#: Bounds of the degrees of numbers that were zero, and taken to be zero everywhere.
+_zeros: list[int] = []
 
 
 class Rational:
-    """The value of a quotient of polynomials at a point.
+    """The value of a formula at a point.
 
     Args:
         value: an int, a Fraction, ``flint.fmpq``, a float as its shortest decimal; or a float that
-            is not finite, which stays one.
+            is not finite, which stays one; or an element with roots, exponentials or logarithms.
         top: a bound of the degree of the numerator.
         bottom: a bound of the degree of the denominator.
     """
 
-    __slots__ = ("bottom", "top", "value", "what")
+    __slots__ = ("bottom", "top", "value")
 
     def __init__(self, value: Any, top: int = 0, bottom: int = 0) -> None:
-        #: What the number is, where it is no quotient of polynomials: nothing is known of it then.
-        self.what = ""
         if isinstance(value, Rational):
-            self.what = value.what
             value, top, bottom = value.value, value.top, value.bottom
-        if isinstance(value, float) and not math.isfinite(value):
+        if isinstance(value, Element):
+            top, bottom = value.top, value.bottom
+            rational = value.rational
+            value = value if rational is None else rational
+        elif isinstance(value, float) and not math.isfinite(value):
             top = bottom = 0
         else:
             value = exact_value(value)
@@ -73,7 +71,8 @@ class Rational:
         self.top, self.bottom = top, bottom
 
     def __repr__(self) -> str:
-        return f"Rational({self.value}, {self.top}, {self.bottom})"
+        value = self.value
+        return f"Rational({value.ball() if self.formal else value}, {self.top}, {self.bottom})"
 
     @property
     def constant(self) -> bool:
@@ -85,22 +84,17 @@ class Rational:
         """Whether the number is neither NaN nor infinite."""
         return not isinstance(self.value, float)
 
-    @classmethod
-    def irrational(cls, what: str) -> Rational:
-        """A number that is no quotient of polynomials, nor is what is computed with it.
+    @property
+    def formal(self) -> bool:
+        """Whether the number has roots, exponentials or logarithms."""
+        return isinstance(self.value, Element)
 
-        It may take part in a formula as long as no side and no branch depends on it.
-        """
-        made = cls(math.nan)
-        made.what = what
-        return made
-
-    @classmethod
-    def _of_float(cls, number: Rational) -> Rational:
-        """The same number in the arithmetic of floats, where one of two is not finite."""
-        made = cls.__new__(cls)
-        made.value, made.top, made.bottom, made.what = _nearest_float(number), 0, 0, ""
-        return made
+    @property
+    def element(self) -> Element:
+        """The number as a sum of terms."""
+        if self.formal:
+            return self.value  # type: ignore[no-any-return]
+        return Element.of(self.value, self.top, self.bottom)
 
     @property
     def real(self) -> Rational:
@@ -117,20 +111,29 @@ class Rational:
         return self
 
     def __hash__(self) -> int:
+        if self.formal:
+            raise TypeError("a sum of roots or exponentials is no key")
         return hash((int(self.value.p), int(self.value.q)))
 
     def __bool__(self) -> bool:
         return bool(self != 0)
 
     def __float__(self) -> float:
-        if self.constant and not self.what and _precise._mp.refusal is None:
-            return _nearest_float(self)
-        raise NotRational(self.what or _precise._mp.refusal or "a float")
+        if self.constant and not self.formal and _precise._mp.refusal is None:
+            return self.nearest()
+        raise NotRational(_precise._mp.refusal or "a float")
+
+    def nearest(self) -> float:
+        """A float near the number."""
+        if self.formal:
+            with flint.ctx.workprec(_BITS):
+                return float(self.value.ball().mid())
+        return int(self.value.p) / int(self.value.q) if self.finite else float(self.value)
 
     def __int__(self) -> int:
-        if self.constant and self.finite and self.value.q == 1:
+        if self.constant and self.finite and not self.formal and self.value.q == 1:
             return int(self.value.p)
-        raise NotRational(self.what or "a whole part")
+        raise NotRational("a whole part")
 
     __index__ = __trunc__ = __floor__ = __ceil__ = __int__
 
@@ -172,15 +175,13 @@ class Rational:
         return _binary(self, other, lambda a, b: _power(b, a))
 
     def __neg__(self) -> Rational:
-        if self.what:
-            return self
         return Rational(-self.value, self.top, self.bottom)
 
     def __pos__(self) -> Rational:
         return self
 
     def __abs__(self) -> Rational:
-        return self if self.what or self >= 0 else -self
+        return self if self >= 0 else -self
 
     # comparisons
 
@@ -202,38 +203,81 @@ class Rational:
     def __ge__(self, other: Any) -> Any:
         return _compare(self, other, operator.ge)
 
+    # the methods that NumPy's functions call on objects
+
     def sqrt(self) -> Rational:
-        """The root of a constant that is a square."""
-        if self.what:
-            return self
+        """The square root; NaN of a negative number."""
         if not self.finite:
             return Rational(math.sqrt(self.value) if self.value >= 0 else math.nan)
-        p, q = int(self.value.p), int(self.value.q)
-        if self.constant and p >= 0 and math.isqrt(p) ** 2 == p and math.isqrt(q) ** 2 == q:
-            return Rational(Fraction(math.isqrt(p), math.isqrt(q)))
-        return Rational.irrational("a square root")
+        sign = _defined(self)
+        if sign <= 0:
+            return Rational(0 if sign == 0 else math.nan)
+        return Rational(formal_functions.root(self.element))
 
     def exp(self) -> Rational:
-        """1 of the constant 0."""
-        return self._special("an exponential", 0, 1)
+        """e^x."""
+        if not self.finite:
+            return Rational(math.exp(self.value))
+        return Rational(formal_functions.exponential(self.element))
 
     def log(self) -> Rational:
-        """0 of the constant 1."""
-        return self._special("a logarithm", 1, 0)
+        """The natural logarithm; of 0 minus infinity, NaN of a negative number."""
+        if not self.finite:
+            return Rational(math.log(self.value) if self.value > 0 else math.nan)
+        sign = _defined(self)
+        if sign <= 0:
+            return Rational(-math.inf if sign == 0 else math.nan)
+        return Rational(formal_functions.logarithm(self.element))
 
-    def _special(self, what: str, at: int, value: int) -> Rational:
-        if self.constant and self.finite and self.value == at:
-            return Rational(value)
-        return self if self.what else Rational.irrational(what)
+    def expm1(self) -> Any:
+        """e^x - 1."""
+        return self.exp() - 1
 
-    def _other(self) -> Rational:
-        return self if self.what else Rational.irrational("a transcendental function")
+    def log1p(self) -> Rational:
+        """log(1 + x)."""
+        return Rational(self + 1).log()
 
-    sin = cos = tan = tanh = arctan = arccos = log1p = expm1 = _other
+    def tanh(self) -> Any:
+        """The hyperbolic tangent."""
+        return 1 - 2 / ((2 * self).exp() + 1)
+
+    def tan(self) -> Any:
+        """The tangent."""
+        return self.sin() / self.cos()
+
+    def _named(self, name: str) -> Rational:
+        if not self.finite:
+            return Rational(math.nan)
+        return _unknown(name, [self], lambda ball: getattr(ball, name)())
+
+    def sin(self) -> Rational:
+        """The sine."""
+        return self._named("sin")
+
+    def cos(self) -> Rational:
+        """The cosine."""
+        return self._named("cos")
+
+    def arctan(self) -> Rational:
+        """The angle whose tangent is x."""
+        return self._named("atan")
+
+    def arccos(self) -> Rational:
+        """The angle in [0, pi] whose cosine is x."""
+        return self._named("acos")
 
 
-def _nearest_float(number: Rational) -> float:
-    return int(number.value.p) / int(number.value.q) if number.finite else float(number.value)
+def _defined(number: Rational) -> int:
+    """The sign of what a root or a logarithm is taken of; that it is negative, is remembered."""
+    sign = formal.sign(number.element)
+    if sign < 0 and not number.constant:
+        formal.recorded(False)
+    return sign
+
+
+def _unknown(name: str, numbers: Sequence[Rational], evaluate: Callable[..., Any]) -> Rational:
+    """A function of which no rule is known."""
+    return Rational(formal.made(name, [one.element for one in numbers], evaluate))
 
 
 def _operand(value: Any) -> Any:
@@ -253,31 +297,52 @@ def _binary(number: Rational, other: Any, function: Callable[[Rational, Rational
     operand = _operand(other)
     if operand is NotImplemented:
         return NotImplemented
-    for one in (number, operand):
-        if one.what:
-            return one
     if number.finite and operand.finite:
         return function(number, operand)
-    return function(*(Rational._of_float(x) for x in (number, operand)))
+    return function(*map(_of_float, (number, operand)))
+
+
+def _of_float(number: Rational) -> Rational:
+    """The same number in the arithmetic of floats, where one of two is not finite."""
+    made = Rational.__new__(Rational)
+    made.value, made.top, made.bottom = number.nearest(), 0, 0
+    return made
 
 
 def _sum(a: Rational, b: Rational) -> Rational:
+    if a.formal or b.formal:
+        return Rational(formal.simplified(a.element + b.element))
     top = max(a.top + b.bottom, b.top + a.bottom)
     return Rational(a.value + b.value, top, a.bottom + b.bottom)
 
 
 def _product(a: Rational, b: Rational) -> Rational:
+    if a.formal or b.formal:
+        return Rational(a.element * b.element)
     return Rational(a.value * b.value, a.top + b.top, a.bottom + b.bottom)
 
 
 def _quotient(a: Rational, b: Rational) -> Rational:
+    if a.formal or b.formal:
+        above, below = a.element, b.element
+        if formal.sign(below) == 0:
+            raise ZeroDivisionError("division by zero")
+        return Rational(above * formal_functions.inverse(below) if above.terms else 0)
     return Rational(a.value / b.value, a.top + b.bottom, a.bottom + b.top)
 
 
-def _power(base: Rational, exponent: Rational) -> Rational:
-    n = int(exponent)
+def _power(base: Rational, exponent: Rational) -> Any:
+    if exponent.formal or not exponent.constant:
+        return (base.log() * exponent).exp()
+    if not exponent.finite or exponent.value.q > 2:
+        return (base.log() * exponent).exp() if base.finite else Rational(math.nan)
+    n = int(exponent.value.p)
+    if exponent.value.q == 2:
+        return base.sqrt() ** n
     if n < 0:
         return _quotient(Rational(1), _power(base, -exponent))
+    if base.formal:
+        return Rational(formal_functions.power(base.element, n))
     return Rational(base.value**n, n * base.top, n * base.bottom)
 
 
@@ -285,25 +350,25 @@ def _compare(number: Rational, other: Any, relation: Callable[[Any, Any], bool])
     operand = _operand(other)
     if operand is NotImplemented:
         return NotImplemented
-    for one in (number, operand):
-        if one.what:
-            raise NotRational(f"{one.what} that decides a branch")
     a, b = number, operand
     if not (a.finite and b.finite):
-        a, b = Rational._of_float(a), Rational._of_float(b)
-    outcome = bool(relation(a.value, b.value))
+        a, b = _of_float(a), _of_float(b)
+    if a.formal or b.formal:
+        outcome = relation(formal.sign(a.element - b.element), 0)
+    else:
+        outcome = bool(relation(a.value, b.value))
     if not (number.constant and operand.constant):
-        _outcomes.append(outcome)
+        formal.recorded(outcome)
     return outcome
 
 
 def _extreme(relation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Rational]:
-    """The larger or smaller one of two numbers; none that is known where one of them is not."""
+    """The larger or smaller one of two numbers; NaN where one of them is."""
 
     def chosen(a: Any, b: Any) -> Rational:
         one, other = Rational(_operand(a)), Rational(_operand(b))
         for number in (one, other):
-            if number.what:
+            if not number.finite and math.isnan(number.value):
                 return number
         return one if relation(one, other) else other
 
@@ -314,27 +379,58 @@ _MAXIMUM = OfObjects(np.maximum, _extreme(operator.ge))
 _MINIMUM = OfObjects(np.minimum, _extreme(operator.le))
 
 
+def logistic(x: Numbers) -> Numbers:
+    """1 / (1 + e^-x) of each number."""
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
 def inverses(matrices: Numbers) -> Numbers:
     """M^{-1} of each matrix, NaN where it is singular, (K, d, d)."""
-    d = matrices.shape[-1]
     inverted = np.empty(matrices.shape, dtype=object)
     for k, matrix in enumerate(matrices):
         entries = [[_operand(x) for x in row] for row in matrix]
         if not all(x.finite for row in entries for x in row):
             inverted[k] = next(x for row in entries for x in row if not x.finite)
-            continue
-        # M = P / q with polynomials P and q, and M^-1 = q adj(P) / det(P)
-        common = sum(x.bottom for row in entries for x in row)
-        most = max(x.top + common - x.bottom for row in entries for x in row)
-        try:
-            solved = flint.fmpq_mat([[x.value for x in row] for row in entries]).inv()
-        except ZeroDivisionError:  # everywhere, but for the chance of its determinant
-            _singular.append(d * most)
-            inverted[k] = Rational(math.nan)
-            continue
-        degrees = common + (d - 1) * most, d * most
-        inverted[k] = [[Rational(x, *degrees) for x in row] for row in solved.tolist()]
+        elif any(x.formal for row in entries for x in row):
+            inverted[k] = _by_cofactors(np.array(entries, dtype=object))
+        else:
+            inverted[k] = _of_rationals(entries)
     return inverted
+
+
+def _of_rationals(entries: list[list[Rational]]) -> Any:
+    # M = P / q with polynomials P and q, and M^-1 = q adj(P) / det(P)
+    d = len(entries)
+    common = sum(x.bottom for row in entries for x in row)
+    most = max(x.top + common - x.bottom for row in entries for x in row)
+    try:
+        solved = flint.fmpq_mat([[x.value for x in row] for row in entries]).inv()
+    except ZeroDivisionError:  # everywhere, but for the chance of its determinant
+        _zeros.append(d * most)
+        return Rational(math.nan)
+    degrees = common + (d - 1) * most, d * most
+    return [[Rational(x, *degrees) for x in row] for row in solved.tolist()]
+
+
+def _determinant(matrix: Numbers) -> Any:
+    if len(matrix) == 1:
+        return matrix[0, 0]
+    rest = np.delete(matrix, 0, axis=0)
+    minors = [_determinant(np.delete(rest, j, axis=1)) for j in range(len(matrix))]
+    return sum((-1) ** j * matrix[0, j] * minor for j, minor in enumerate(minors))
+
+
+def _by_cofactors(matrix: Numbers) -> Any:
+    d, determinant = len(matrix), _determinant(matrix)
+    if formal.sign(determinant.element) == 0:
+        return Rational(math.nan)
+    if d == 1:
+        return 1 / matrix
+    adjugate = np.empty((d, d), dtype=object)
+    for i, j in np.ndindex(d, d):
+        minor = np.delete(np.delete(matrix, j, axis=0), i, axis=1)
+        adjugate[i, j] = (-1) ** (i + j) * _determinant(minor)
+    return adjugate / determinant
 
 
 def solutions(matrices: Numbers, vectors: Numbers) -> Numbers:
@@ -343,25 +439,80 @@ def solutions(matrices: Numbers, vectors: Numbers) -> Numbers:
     return np.asarray((inverted @ vectors[..., None])[..., 0])
 
 
-def norms_of_one(matrices: Numbers) -> Numbers:
-    """||M|| of matrices (K, 1, 1)."""
-    if matrices.shape[-1] > 1:
-        return np.full(len(matrices), Rational.irrational("an operator norm"))
-    return np.asarray(np.abs(matrices[:, 0, 0]))
+def _is_zero(number: Any) -> bool:
+    """Whether a number is zero everywhere; no comparison of the formula."""
+    number = _operand(number)
+    if formal.sign(number.element) != 0:
+        return False
+    _zeros.append(number.top)
+    return True
 
 
-def range_of_one(matrices: Numbers) -> Numbers:
-    """Smallest and largest eigenvalue of matrices (K, 1, 1)."""
-    if matrices.shape[-1] > 1:
-        return np.full((len(matrices), 2), Rational.irrational("an eigenvalue"))
-    return np.concatenate([matrices[:, 0]] * 2, axis=1)
+def _is_diagonal(matrix: Numbers) -> bool:
+    return all(_is_zero(x) for x in matrix[~np.eye(len(matrix), dtype=bool)])
 
 
-def stretches_of_one(matrices: Numbers) -> Numbers:
-    """sqrt(M'M) of matrices (K, 1, 1)."""
-    if matrices.shape[-1] > 1:
-        return np.full(matrices.shape, Rational.irrational("a root of a matrix"))
-    return np.asarray(np.abs(matrices))
+def _entries(
+    name: str, function: Callable[[Numbers], Numbers], count: int, matrix: Numbers
+) -> list[Rational]:
+    """What a function of a matrix returns, numbers of which no rule is known."""
+    flat = [_operand(x) for x in matrix.ravel()]
+
+    def entry(index: int) -> Callable[..., Any]:
+        def evaluate(*arbs: Any) -> Any:
+            stack = np.array([Ball(one) for one in arbs], dtype=object).reshape(1, *matrix.shape)
+            return as_arb(function(stack).ravel()[index].value)
+
+        return evaluate
+
+    return [_unknown(f"{name} {k}", flat, entry(k)) for k in range(count)]
+
+
+def _extreme_eigenvalues(symmetric: Numbers) -> list[Any]:
+    """Smallest and largest eigenvalue of a symmetric matrix."""
+    if _is_diagonal(symmetric):
+        ends = symmetric.diagonal()
+        return [_MINIMUM.reduce(ends), _MAXIMUM.reduce(ends)]
+    if len(symmetric) == 2:
+        (a, b), (_, c) = symmetric
+        radius = np.sqrt(((a - c) / 2) ** 2 + b * b)
+        return [(a + c) / 2 - radius, (a + c) / 2 + radius]
+    return _entries("eigenvalue", ball_matrices.eigenvalue_range, 2, symmetric)
+
+
+def eigenvalue_range(matrices: Numbers) -> Numbers:
+    """Smallest and largest eigenvalue of sym(M), (K, 2)."""
+    symmetric = (matrices + np.swapaxes(matrices, 1, 2)) / 2
+    ends = [end for matrix in symmetric for end in _extreme_eigenvalues(matrix)]
+    return np.array(ends, dtype=object).reshape(-1, 2)
+
+
+def operator_norms(matrices: Numbers) -> Numbers:
+    """||M|| of each matrix, (K,)."""
+    if matrices.shape[-1] == 1:
+        return np.asarray(np.abs(matrices[:, 0, 0]))
+    grams = np.swapaxes(matrices, 1, 2) @ matrices
+    return np.array([np.sqrt(_extreme_eigenvalues(gram)[1]) for gram in grams], dtype=object)
+
+
+def stretches(matrices: Numbers) -> Numbers:
+    """sqrt(M'M) of each matrix, (K, d, d)."""
+    return np.stack([_stretch(matrix) for matrix in matrices])
+
+
+def _stretch(matrix: Numbers) -> Any:
+    d = len(matrix)
+    if d == 1:
+        return np.abs(matrix)
+    pairs = [(i, j) for i in range(d) for j in range(i)]
+    if all(_is_zero(matrix[i, j] - matrix[j, i]) for i, j in pairs) and all(
+        _determinant(matrix[:k, :k]) > 0 for k in range(1, d + 1)
+    ):
+        return matrix  # positive definite
+    if d == 2:
+        gram, size = matrix.T @ matrix, abs(_determinant(matrix))
+        return (gram + size * np.eye(2, dtype=int)) / np.sqrt(gram[0, 0] + gram[1, 1] + 2 * size)
+    return np.array(_entries("stretch", ball_matrices.stretches, d * d, matrix)).reshape(d, d)
 
 
 @contextmanager
@@ -372,23 +523,28 @@ def rational_arithmetic() -> Iterator[None]:
     """
     functions: dict[str, Callable[..., Any]] = {
         "_number": Rational,
-        "operator_norms": norms_of_one,
-        "eigenvalue_range": range_of_one,
+        "logistic": logistic,
+        "operator_norms": operator_norms,
+        "eigenvalue_range": eigenvalue_range,
         "inverses": inverses,
         "solutions": solutions,
-        "stretches": stretches_of_one,
+        "stretches": stretches,
     }
-    _outcomes.clear()
-    _singular.clear()
+    formal.start()
+    _zeros.clear()
     with arithmetic(functions, _MAXIMUM, _MINIMUM):
         yield
 
 
-def comparisons() -> Sequence[bool]:
+def comparisons() -> tuple[bool, ...]:
     """How the comparisons within the block came out so far."""
-    return tuple(_outcomes)
+    return formal.outcomes()
 
 
-def degree_of_singular() -> int:
-    """The largest degree bound of a determinant that was zero at the point; 0 without one."""
-    return max(_singular, default=0)
+def compared() -> int:
+    """By what the chance of an error grows within the block: numbers that were compared.
+
+    The degrees of those that were zero and taken to be zero everywhere, such as determinants, and
+    what :func:`linsys.linalg.formal.compared` counts.
+    """
+    return sum(_zeros) + formal.compared()

@@ -20,6 +20,7 @@ from ratecheck._verdicts.records import meaning_of_module
 FORMAT = 1
 #: Digits of the ends of enclosures, rounded outward.
 _DIGITS = 25
+_WITH_ROOTS = "exact rationals, roots and exponentials at random points"
 #: Rationals of at most so many characters are written as such.
 _SHORT = 40
 
@@ -61,9 +62,10 @@ def of_identity(item: Item, decided: Decided) -> dict[str, Any]:
     assert isinstance(item.entry, Claim)
     return {
         **head(item, "identity"),
-        "arithmetic": "exact rationals at random points",
+        "arithmetic": _WITH_ROOTS if decided.formal else "exact rationals at random points",
         "sizes": [dict(sizes) for sizes in decided.sizes],
         "all_sizes": decided.all_sizes,
+        **({"left": decided.left} if decided.left else {}),
         "branches": "those that the points met" if decided.compares else "none",
         "drawn": drawn(item.entry),
         "log2_chance": -CHANCE,

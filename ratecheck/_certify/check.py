@@ -126,8 +126,11 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
     """Evaluate the identity at random points of the checker's own."""
     if claim.relation != "==":
         raise Refused(f"`relation` must be == of an identity; found {claim.relation}")
+    sizes, every = content["sizes"], claim.space.all_sizes()
+    if not sizes or not isinstance(sizes, list) or not all(one in every for one in sizes):
+        raise Refused("`sizes` must be combinations of sizes that the claim's space has")
     try:
-        decided = decide(claim)
+        decided = decide(claim, sizes=sizes)
     except (Unprovable, Broken) as error:
         raise Refused(f"the two sides must be equal at random points; found {error}") from None
     true = of_identity(item, decided)

@@ -1,21 +1,31 @@
-"""Identities of rational functions, decided by exact arithmetic at random points.
+"""Identities, decided by exact arithmetic at random points.
 
 The numbers of an instance are polynomials or quotients of them in coordinates u, whole numbers from
 0 to 2^k: an interval [a, b] holds a + (b - a) u / 2^k, a distribution u_i / sum u. Where both sides
 are quotients of polynomials, too, their difference is P / Q with a known bound D of the degree of
 P. If it is not zero for all u, it is zero at a random point with a chance of at most D / 2^k
-(Schwartz and Zippel). k is chosen so that all points together have a chance below 2^-100.
+(Schwartz and Zippel). Where roots, exponentials or logarithms take part, the difference is zero by
+rules that are true of these functions, and D bounds all comparisons of numbers that the rules need
+(:mod:`linsys.linalg.formal`). k is chosen so that all points together have a chance below 2^-100.
 
-A formula that compares numbers is another quotient for each outcome of the comparisons: what is
-decided are those that the points meet. Whole-number fields are taken as they are drawn. Where the
+What is said of a claim is fixed before the points are drawn: D counts as the bound that is checked
+at the end, and no comparison after the first wrong one matters, as up to there all comparisons are
+those of a computation with functions.
+
+A formula that compares numbers is another one for each outcome of the comparisons: what is decided
+are those that the points meet. Whole-number fields are taken as they are drawn. Where the
 space has joint assumptions the points are drawn from a small box around an instance that meets
-them: an identity of quotients that holds in a box holds wherever they are defined.
+them: an identity of such functions that holds in a box holds wherever they are defined, and their
+comparisons come out the same. Sizes at which nothing is decided are left out, and the certificate
+says so.
 """
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,17 +33,13 @@ import numpy as np
 
 from linsys.linalg import no_floats
 from linsys.linalg.balls import exact_value
-from linsys.linalg.degrees import (
-    NotRational,
-    Rational,
-    comparisons,
-    degree_of_singular,
-    rational_arithmetic,
-)
+from linsys.linalg.degrees import Rational, compared, comparisons, rational_arithmetic
+from linsys.linalg.formal import has_atoms, sign
 from ratecheck._certify.enclosures import Unprovable, aligned, told
 from ratecheck._claims import fields as domains
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault, Sizes, Space, quiet
+from ratecheck._processes.limit import TimeLimit, time_limit
 
 #: The chance that a false identity is not noticed is below 2^-100.
 CHANCE = 100
@@ -45,8 +51,10 @@ WHOLE_POINTS = 12
 _DRAWS = 50
 #: Width of the box around an instance.
 _BOX = 2.0**-20
-#: Bits of the coordinates beyond the chance and the degree, for the number of points.
-_MARGIN = 12
+#: Bits of the coordinates for the combinations of sizes and what more is tried with more bits.
+_MARGIN = 10
+#: The share of a limit of time that one combination of sizes may take.
+_SHARE = 1 / 8
 
 #: A random whole number below a limit.
 Draw = Callable[[int], int]
@@ -63,38 +71,58 @@ class Decided:
     """An identity that holds at all points.
 
     Args:
-        sizes: the combinations of sizes that were tried.
+        sizes: the combinations of sizes for which it is decided.
         all_sizes: whether these are all that the space has.
-        degree: bound of the degree of the difference's numerator, the largest of all points.
-        bits: of the coordinates.
+        left: how many were tried in vain, and why the first of them; empty if none was.
+        degree: bound of the degree of the difference's numerator, or of all that was compared
+            together, the largest of all points.
         points: how many were drawn, with those that the space does not contain.
         branches: outcomes of the comparisons of the formula that the points met; 1 without any.
         compares: whether the formula compares numbers that depend on the point.
+        formal: whether roots, exponentials or logarithms take part.
+        chance: the logarithm to base 2 of the chance that a false identity was not noticed, at
+            most.
     """
 
     sizes: tuple[Sizes, ...]
     all_sizes: bool
+    left: str
     degree: int
-    bits: int
     points: int
     branches: int
     compares: bool
-
-    @property
-    def chance(self) -> int:
-        """The logarithm to base 2 of the chance that a false identity was not noticed, at most."""
-        return (self.degree * self.points).bit_length() - self.bits
+    formal: bool
+    chance: int
 
 
-def decide(claim: Claim, draw: Draw = secrets.randbelow) -> Decided:
+@dataclass
+class _Point:
+    """What is known of one point: ``degree`` as in :class:`Decided`, and the others drawn."""
+
+    degree: int
+    drawn: int
+    outcomes: tuple[bool, ...]
+    formal: bool
+
+
+def decide(
+    claim: Claim,
+    draw: Draw = secrets.randbelow,
+    sizes: Sequence[Sizes] | None = None,
+    limit: float | None = None,
+) -> Decided:
     """Evaluate an identity at random points.
 
     Args:
         claim: one whose two sides are to be equal.
         draw: of random whole numbers.
+        sizes: the combinations of sizes for which it is to be decided; by default those of the
+            space, at most 64 of them, for which that succeeds.
+        limit: seconds of CPU time.
 
     Raises:
-        Unprovable: a side is no quotient of polynomials, or no point is in the space.
+        Unprovable: the arithmetic does not show that the sides are equal, or no point is in the
+            space.
         Broken: the sides differ.
 
     >>> from ratecheck import claim, reals
@@ -109,34 +137,67 @@ def decide(claim: Claim, draw: Draw = secrets.randbelow) -> Decided:
     (2, True)
     """
     every = claim.space.all_sizes()
+    tried = _some(every) if sizes is None else list(sizes)
+    decided: dict[int, tuple[list[_Point], int]] = {}
+    errors: list[Unprovable | TimeLimit] = []
+    start = time.process_time()
+    for number in sorted(range(len(tried)), key=lambda k: sum(tried[k].values())):
+        left = math.inf if limit is None else limit - (time.process_time() - start)
+        try:
+            if limit is None:
+                decided[number] = _at_points(claim, tried[number], draw)
+            elif left > 0:
+                with time_limit(min(left, max(_SHARE, 1 / len(tried)) * limit)):
+                    decided[number] = _at_points(claim, tried[number], draw)
+            else:
+                raise TimeLimit(f"no answer within {limit:g} s of CPU time")
+        except (Unprovable, TimeLimit) as error:
+            if sizes is not None:
+                raise
+            errors.append(error)
+    if not decided:
+        raise errors[0]
+    known = tuple(tried[number] for number in sorted(decided))
+    points = [point for some, _ in decided.values() for point in some]
+    branches = {(number, point.outcomes) for number, (some, _) in decided.items() for point in some}
+    return Decided(
+        sizes=known,
+        all_sizes=len(known) == len(every),
+        left=f"{len(errors)} others: {errors[0]}" if errors else "",
+        degree=max(point.degree for point in points),
+        points=sum(point.drawn for point in points),
+        branches=len(branches),
+        compares=any(point.outcomes for point in points),
+        formal=any(point.formal for point in points),
+        chance=max(chance for _, chance in decided.values()) + len(known).bit_length(),
+    )
+
+
+def _some(every: Sequence[Sizes]) -> list[Sizes]:
+    """At most 64 combinations of sizes, evenly spaced."""
     pick = np.linspace(0, len(every) - 1, min(len(every), COMBINATIONS)).round().astype(int)
-    sizes = tuple(every[k] for k in pick)
+    return [every[k] for k in pick]
+
+
+def _at_points(claim: Claim, sizes: Sizes, draw: Draw) -> tuple[list[_Point], int]:
+    """Points at which the sides are equal, and the chance of an error, to base 2."""
     bits = CHANCE + 64
-    while True:
-        decided = _decide(claim, sizes, bits, draw)
-        if decided.chance < -CHANCE:
-            return decided
-        bits = CHANCE + decided.degree.bit_length() + decided.points.bit_length() + _MARGIN
-
-
-def _decide(claim: Claim, sizes: tuple[Sizes, ...], bits: int, draw: Draw) -> Decided:
-    degree, points, branches = 0, 0, set()
     drawn_as_they_are = any(isinstance(d, domains.Whole) for d in claim.space.fields.values())
-    for one in sizes:
-        for _ in range(WHOLE_POINTS if drawn_as_they_are else POINTS):
-            difference, drawn, outcomes = _at_a_point(claim, one, bits, draw)
-            points += drawn
-            degree = max(degree, difference)
-            branches.add((tuple(one.items()), outcomes))
-    every = len(sizes) == len(claim.space.all_sizes())
-    compares = any(outcomes for _, outcomes in branches)
-    return Decided(sizes, every, degree, bits, points, len(branches), compares)
+    count = WHOLE_POINTS if drawn_as_they_are else POINTS
+    while True:
+        points: list[_Point] = []
+        chance = -math.inf
+        while len(points) < count and chance < -CHANCE - _MARGIN:
+            points.append(_at_a_point(claim, sizes, bits, draw))
+            most = max(point.degree for point in points) * sum(point.drawn for point in points)
+            chance = most.bit_length() - bits
+        if chance < -CHANCE - _MARGIN:
+            return points, int(chance)
+        bits = CHANCE + most.bit_length() + 2 * _MARGIN
 
 
-def _at_a_point(
-    claim: Claim, sizes: Sizes, bits: int, draw: Draw
-) -> tuple[int, int, tuple[bool, ...]]:
-    """The degree of the difference of the sides, the points drawn, and the comparisons."""
+def _at_a_point(claim: Claim, sizes: Sizes, bits: int, draw: Draw) -> _Point:
+    """Both sides at a random point, where they are equal."""
     space = claim.space
     if space.repair is None:
         return _at(claim, _anywhere, sizes, bits, draw)
@@ -148,9 +209,7 @@ def _at_a_point(
         return _at(claim, _repaired, sizes, bits, draw)  # an equation, which a box breaks
 
 
-def _at(
-    claim: Claim, point: Point, sizes: Sizes, bits: int, draw: Draw
-) -> tuple[int, int, tuple[bool, ...]]:
+def _at(claim: Claim, point: Point, sizes: Sizes, bits: int, draw: Draw) -> _Point:
     try:
         with rational_arithmetic(), quiet():
             fields, drawn = point(claim.space, sizes, bits, draw)
@@ -159,8 +218,8 @@ def _at(
                 answer = claim.measure(views if claim.space.batched else views[0])
             sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
             pairs = zip(*(side.ravel().tolist() for side in sides), strict=True)
-            degree = max(degree_of_singular(), *(_difference(*pair) for pair in pairs))
-            return degree, drawn, tuple(comparisons())
+            degree = compared() + max(_difference(*pair) for pair in pairs)
+            return _Point(degree, drawn, comparisons(), has_atoms())
     except (Fault, ArithmeticError, TypeError, ValueError) as error:
         cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
         raise Unprovable(told(cause)) from error
@@ -169,10 +228,8 @@ def _at(
 def _difference(measured: Any, bound: Any) -> int:
     """The degree of the difference of two sides that are equal."""
     difference: Rational = Rational(0) + measured - bound
-    if difference.what:
-        raise NotRational(f"a side is {difference.what}, or computed from one")
-    if difference.value != 0:
-        raise Broken(f"the sides differ by {_float(difference):.6g} at a random point")
+    if not difference.finite or sign(difference.element) != 0:
+        raise Broken(f"the sides differ by {difference.nearest():.6g} at a random point")
     return difference.top
 
 
@@ -291,9 +348,5 @@ def _array(numbers: list[Rational], shape: tuple[int, ...]) -> Any:
 
 
 def _floats(values: Any) -> Any:
-    flat = [_float(x) for x in values.ravel().tolist()]
+    flat = [x.nearest() for x in values.ravel().tolist()]
     return np.array(flat, dtype=float).reshape(values.shape)
-
-
-def _float(number: Rational) -> float:
-    return int(number.value.p) / int(number.value.q) if number.finite else float(number.value)

@@ -180,8 +180,7 @@ def _prove_identity(item: Item, claim: Claim, limit: float) -> Proof:
     if claim.relation != "==":
         return Proof(item.id, reason="an inequality, and searched: no counterexample")
     try:
-        with time_limit(limit):
-            return Proof(item.id, of_identity(item, decide(claim)))
+        return Proof(item.id, of_identity(item, decide(claim, limit=limit)))
     except (Unprovable, Broken, TimeLimit) as error:
         return Proof(item.id, reason=str(error))
 

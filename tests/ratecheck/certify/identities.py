@@ -1,9 +1,9 @@
-"""Identities of a user's file: true, false, and no quotients of polynomials."""
+"""Identities of a user's file: true, false, and beyond the arithmetic."""
 
 import numpy as np
 
 import ratecheck as rc
-from linsys.linalg import inverse, lambda_min, norm, solve
+from linsys.linalg import inverse, lambda_min, logistic, norm, solve, stretch
 
 PAPER = rc.Paper("same", "identities to be decided")
 PAIRS = rc.Space(fields={name: rc.reals("d") for name in "vw"}, sizes={"d": (1, 3)})
@@ -102,3 +102,78 @@ def long(v, w):
 def constant(v, w):
     """sqrt(2) x twice, by a rounded constant."""
     return np.sqrt(2.0) * v, np.sqrt(2.0) * v
+
+
+POSITIVE = rc.Space(
+    fields={name: rc.positive("d", low=0.1, high=9.0) for name in "vw"}, sizes={"d": (1, 3)}
+)
+
+
+@PAPER.identity("softmax", ref="12", tex="\\sum_k p_k=1", on=PAIRS)
+def softmax(v, w):
+    """Probabilities e^v_k / Z sum to one, and log Z moves with v."""
+    weights = np.exp(v - v.max())
+    log_z = np.log(np.exp(v).sum()) - np.log(weights.sum())
+    return np.stack([(weights / weights.sum()).sum(), log_z]), np.stack([1 + 0 * w[0], v.max()])
+
+
+@PAPER.identity("sigmoid", ref="13", tex="\\sigma(-x)=1-\\sigma(x)", on=PAIRS)
+def sigmoid(v, w):
+    """sigma(-x) = 1 - sigma(x)."""
+    return logistic(-v), 1 - logistic(v)
+
+
+@PAPER.identity("parts", ref="14", tex="\\sqrt{M'M}^2=M'M", on=SYSTEMS)
+def parts(A, b):
+    """sqrt(A'A)^2 = A'A: no rule knows it for three rows."""
+    root = stretch(A[None])[0]
+    return root @ root, A.T @ A
+
+
+@PAPER.identity("lengths", ref="15", tex="|v|=\\sqrt{v'v}", on=POSITIVE)
+def lengths(v, w):
+    """sqrt(x^2) = x, for x > 0."""
+    return np.sqrt(v * v), v
+
+
+@PAPER.identity("signed", ref="16", tex="\\sqrt{x^2}=x", on=PAIRS)
+def signed(v, w):
+    """sqrt(x^2) = x, also for x < 0."""
+    return np.sqrt(v * v), v
+
+
+@PAPER.identity("logs", ref="17", tex="\\log xy=\\log x+\\log y", on=PAIRS)
+def logs(v, w):
+    """log(x y) = log x + log y, also for negative numbers."""
+    return np.log(np.abs(v * w)), np.log(v) + np.log(w)
+
+
+@PAPER.identity("square_of_e", ref="18", tex="(e^x)^2=e^{x^2}", on=PAIRS)
+def square_of_e(v, w):
+    """(e^x)^2 = e^(x^2)."""
+    return np.exp(v) ** 2, np.exp(v * v)
+
+
+@PAPER.identity("five", ref="19", tex="\\sqrt2\\sqrt3=\\sqrt5", on=PAIRS)
+def five(v, w):
+    """sqrt(2) sqrt(3) = sqrt(5)."""
+    one = 1 + 0 * v
+    return np.sqrt(2 * one) * np.sqrt(3 * one), np.sqrt(5 * one)
+
+
+@PAPER.identity("one_branch", ref="20", tex="|x|=x", on=PAIRS)
+def one_branch(v, w):
+    """e^|x| = e^x, on one branch alone."""
+    return np.exp(np.abs(v)), np.exp(v)
+
+
+@PAPER.identity("off", ref="21", tex="\\sqrt{x^2+10^{-30}}=|x|", on=PAIRS)
+def off(v, w):
+    """sqrt(x^2 + 10^-30) = |x|."""
+    return np.sqrt(v * v + 1e-30), np.abs(v)
+
+
+@PAPER.identity("beyond", ref="22", tex="\\sqrt{x^2+10^{-700}}=|x|", on=PAIRS)
+def beyond(v, w):
+    """sqrt(x^2 + 10^-700) = |x|, which no enclosure refutes."""
+    return np.sqrt(v * v + (0 * v + 10) ** -700), np.abs(v)

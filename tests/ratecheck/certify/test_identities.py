@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import flint
-import numpy as np
 import pytest
 
 from linsys.linalg import degrees, precise, solve
@@ -22,6 +21,7 @@ from ratecheck._certify.identities import Broken, decide
 from ratecheck._certify.prove import prove
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import find_claims
+from ratecheck._processes.limit import TimeLimit
 
 FILE = Path(__file__).with_name("identities.py")
 ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
@@ -33,17 +33,55 @@ def claim(name: str) -> Claim:
     return entry
 
 
-@pytest.mark.parametrize("name", ["square", "cramer", "powers", "unused", "centred", "long"])
+@pytest.mark.parametrize(
+    "name", ["square", "cramer", "powers", "centred", "long", "root", "sigmoid"]
+)
 def test_a_true_identity_is_decided(name: str) -> None:
     outcome = decide(claim(name))
     assert outcome.chance < -100
     assert outcome.all_sizes
     assert len(outcome.sizes) == 3
     assert not outcome.compares
+    assert outcome.formal == (name in ("root", "sigmoid"))
+
+
+@pytest.mark.parametrize("name", ["unused", "branch", "softmax", "lengths"])
+def test_a_true_identity_with_comparisons_is_decided_on_the_branches_met(name: str) -> None:
+    """The sign of sqrt(x^2) + x is a comparison as well, without which sqrt(x^2) is not x."""
+    outcome = decide(claim(name))
+    assert outcome.all_sizes
+    assert outcome.compares
+
+
+@pytest.mark.parametrize("name", ["signed", "logs", "square_of_e", "five", "one_branch", "off"])
+def test_a_false_identity_is_seen(name: str) -> None:
+    with pytest.raises(Broken, match="the sides differ by"):
+        decide(claim(name))
+
+
+def test_sizes_that_nothing_decides_are_left_out() -> None:
+    """Square roots of matrices of three rows have no closed form here."""
+    outcome = decide(claim("parts"))
+    assert outcome.sizes == ({"d": 1}, {"d": 2})
+    assert not outcome.all_sizes
+    assert outcome.left.startswith("1 others: ")
+    with pytest.raises(Unprovable):
+        decide(claim("parts"), sizes=[{"d": 2}, {"d": 3}])
+
+
+def test_a_limit_of_time_leaves_sizes_out() -> None:
+    with pytest.raises(TimeLimit):
+        decide(claim("cramer"), limit=0.0)
 
 
 def test_the_degree_is_that_of_the_difference() -> None:
     assert decide(claim("square")).degree == 2
+
+
+def test_all_that_the_rules_compare_counts() -> None:
+    outcome = decide(claim("sigmoid"))
+    assert outcome.degree > 2**20
+    assert outcome.chance < -100
 
 
 def test_branches_are_named() -> None:
@@ -60,12 +98,11 @@ def test_a_difference_beyond_every_float_is_seen() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("root", "a side is a square root, or computed from one"),
-        ("branch", "an eigenvalue that decides a branch"),
+        ("beyond", "neither rules nor enclosures say whether a number is zero"),
         ("constant", "the constant 1.414"),
     ],
 )
-def test_what_is_no_quotient_says_so(name: str, reason: str) -> None:
+def test_what_leaves_the_arithmetic_says_so(name: str, reason: str) -> None:
     with pytest.raises(Unprovable, match=reason):
         decide(claim(name))
     outcome = prove(ITEMS[name], None)
@@ -156,21 +193,15 @@ def test_a_degree_that_is_too_small_is_seen(name: str, monkeypatch: pytest.Monke
 def test_the_degrees_of_a_solution_are_bounds() -> None:
     """The entries of A^-1 b for A = [[x, 1], [1, x^2]] and b = (1, x) are of degree 3 over 3."""
     with rational_arithmetic():
-        x = Rational(5, 1)
-        outcome = solve(precise([[x, 1], [1, x * x]]), precise([Rational(1), x]))
+        x: Any = Rational(5, 1)
+        outcome = solve(precise([[x, 1], [1, x * x]]), precise([1, x]))
     assert [entry.value for entry in outcome] == [flint.fmpq(20, 124), flint.fmpq(24, 124)]
     assert all(entry.top >= 3 and entry.bottom >= 3 for entry in outcome)
 
 
-def test_what_is_not_known_decides_nothing() -> None:
+def test_what_depends_on_the_point_becomes_no_float() -> None:
     with rational_arithmetic():
         x = Rational(5, 1)
-        root = np.sqrt(x)
-        assert (root * 0 + x).what == "a square root"
-        assert np.maximum(np.array([x, root]), 1).max().what == "a square root"
-        for compare in (root.__lt__, root.__eq__, root.__bool__):
-            with pytest.raises(NotRational, match="a square root that decides a branch"):
-                compare(*([x] if compare != root.__bool__ else []))
         with pytest.raises(NotRational, match="a float"):
             float(x)
         assert float(Rational(Fraction(1, 4))) == 0.25
@@ -187,13 +218,30 @@ def test_a_certificate_of_an_identity_is_accepted() -> None:
     assert verify(proved("square")) == said
     assert "on the branches that the points met" in verify(proved("largest"))
     assert proved("powers")["drawn"] == ["n"]
+    assert proved("root")["arithmetic"].startswith("exact rationals, roots and exponentials")
+    assert "left" not in proved("root")
+
+
+def test_a_certificate_of_some_sizes_is_of_these() -> None:
+    content = proved("parts")
+    assert content["left"].startswith("1 others: ")
+    assert verify(content).startswith("identity: true for 2 combinations of sizes on the branches")
+    for change, reason in (
+        ({"all_sizes": True}, "`all_sizes` must be False"),
+        ({"sizes": [{"d": 2}, {"d": 3}]}, "the two sides must be equal"),
+        ({"sizes": []}, "`sizes` must be combinations"),
+        ({"sizes": [{"d": 4}]}, "`sizes` must be combinations"),
+        ({"arithmetic": "exact rationals at random points"}, "`arithmetic` must be exact ration"),
+    ):
+        with pytest.raises(Refused, match=reason):
+            verify(content | change)
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
         ({"id": "same.nearly"}, "the two sides must be equal at random points"),
-        ({"id": "same.root"}, "the two sides must be equal at random points"),
+        ({"id": "same.signed"}, "the two sides must be equal at random points"),
         ({"sizes": [{"d": 4}]}, "`sizes` must be"),
         ({"all_sizes": False}, "`all_sizes` must be True"),
         ({"branches": "those that the points met"}, "`branches` must be none"),
@@ -212,7 +260,7 @@ def test_a_false_certificate_of_an_identity_is_refused(change: dict[str, Any], r
 def test_a_checker_that_draws_no_points_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     content = proved("square")
     outcome = decide(claim("square"))
-    monkeypatch.setattr(check, "decide", lambda claim: outcome)
+    monkeypatch.setattr(check, "decide", lambda claim, sizes: outcome)
     assert verify(content | {"id": "same.nearly"}).startswith("identity: true")
 
 

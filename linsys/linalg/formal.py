@@ -1,0 +1,363 @@
+"""Sums of products of roots, exponentials and logarithms, exactly, at one point.
+
+An :class:`Element` is a sum of terms c a_1^p_1 a_2^p_2 ... with a rational c. Its *atoms* a_k are
+
+- e^m for a product m of atoms, with a rational power p: what is computed is e^(p m),
+- square roots of elements that are positive at the point, with power 1,
+- inverses of elements that are not zero there, with whole powers,
+- logarithms log|w| of elements, and other functions (a sine, an eigenvalue of a large matrix).
+
+Rules are true of real functions wherever these are defined: s s = u for the root s of u, e^x e^y =
+e^(x+y), log|x y| = log|x| + log|y|, log e^x = x, e^(k log|w|) = |w|^k, and Z (1/Z) = 1 in the test
+for zero. An atom is one that is there already where the difference of what is inside is proved to
+be zero. No two atoms are ever said to be independent: a missed relation loses a proof and no more.
+
+*An element that is proved to be zero is zero at the point.* Denominators are multiplied out, from
+the latest one back; then all coefficients must vanish. Of roots, f = a + b s is zero also where
+a^2 - b^2 u is, if the conjugate a - b s is not zero: an enclosure (Arb) shows that, and the sign of
+the conjugate counts as a comparison of the formula. The same goes for the sign of w in |w|.
+
+*It is zero at all points with the same outcomes of comparisons, but for a chance.* Coefficients
+and powers are quotients of polynomials in the point's coordinates. Think of the same computation
+with these functions in the place of their values, and with the same outcomes. It goes the same way
+until two of the functions, or one and a constant, are equal at the point and not everywhere: all
+else that the computation asks is decided by such equalities and by recorded outcomes, as an
+enclosure that excludes zero only answers sooner what the equalities would. The functions up to
+there do not depend on the point but by the outcomes. If N of them with numerators and denominators
+of degree D at most were made, all pairs have a chance of at most N^2 2 D / 2^k (Schwartz, Zippel).
+:func:`compared` returns N^2 2 D, with all pairs, whether they came out equal or not. Where no pair
+misleads, every step that was made is a rule for functions, on the whole region of these outcomes.
+
+>>> from linsys.linalg.degrees import Rational, rational_arithmetic
+>>> import numpy as np
+>>> with rational_arithmetic():
+...     x, y = Rational(3, 1), Rational(5, 1)
+...     bool(np.sqrt(x) * np.sqrt(y) == np.sqrt(x * y))
+...     bool(np.exp(x) * np.exp(y) == np.exp(x + y))
+True
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import flint
+
+__all__ = [
+    "Element",
+    "NotRational",
+    "compared",
+    "has_atoms",
+    "outcomes",
+    "recorded",
+    "sign",
+    "start",
+]
+
+#: Powers of atoms by their number, in order; of e^m, which are rational, their number.
+Monomial = tuple[tuple[int, int], ...]
+
+#: Bits of enclosures, in the order in which they are tried.
+_BITS = (128, 512, 2048)
+#: Conjugates are taken of so many roots, one in the other, and of sums of so many terms at most.
+_ROOTS, _TERMS = 8, 4000
+#: Constants that computed numbers are compared with: fractions of whole numbers up to 64 in size,
+#: and their squares.
+SMALL, _CONSTANTS = 64, 4 * 65 * 65
+ONE = flint.fmpq(1)
+
+
+class NotRational(ArithmeticError):
+    """A formula leaves the arithmetic, or asks what neither its rules nor enclosures decide."""
+
+
+class Atom:
+    """A function that is not a quotient of polynomials, by its kind and what is inside."""
+
+    __slots__ = ("balls", "evaluate", "inside", "kind", "of")
+
+    def __init__(self, kind: str, inside: Sequence[Element], of: Monomial, evaluate: Any) -> None:
+        self.kind, self.inside, self.of, self.evaluate = kind, tuple(inside), of, evaluate
+        self.balls: dict[int, Any] = {}
+
+    def ball(self) -> Any:
+        """An enclosure with the bits of the moment; of e^m one of m."""
+        bits = flint.ctx.prec
+        if bits not in self.balls:
+            self.balls[bits] = self.evaluate(*(one.ball() for one in self.inside))
+        return self.balls[bits]
+
+
+class _Ring:
+    """The atoms of a computation at one point, and what the chance of an error depends on."""
+
+    def __init__(self) -> None:
+        self.atoms: list[Atom] = []
+        self.known: dict[Any, int] = {}
+        self.outcomes: list[bool] = []
+        self.numbers = self.degree = self.products = 0
+        #: Rational powers, whose numbers are sooner hashed than they are; the first is zero.
+        self.powers = [flint.fmpq(0)]
+        self.number_of = {flint.fmpq(0): 0}
+        self.sums: dict[tuple[int, int], int] = {}
+        #: Whole numbers without common factors, of which logarithms were taken.
+        self.coprime: list[Any] = []
+
+    @staticmethod
+    def key(kind: str, inside: Sequence[Element], of: Monomial = ()) -> Any:
+        """What is equal for equal atoms."""
+        return (kind, of, *(frozenset(one.terms.items()) for one in inside))
+
+    def knows(self, kind: str, inside: Sequence[Element]) -> bool:
+        """Whether there is an atom with exactly this inside."""
+        return self.key(kind, inside) in self.known
+
+    def number(self, power: Any) -> int:
+        """The number of a rational power."""
+        if power not in self.number_of:
+            self.number_of[power] = len(self.powers)
+            self.powers.append(power)
+        return self.number_of[power]
+
+    def plus(self, index: int, one: int, two: int) -> int:
+        """The sum of two powers of an atom."""
+        if self.atoms[index].kind != "e":
+            return one + two
+        if (one, two) not in self.sums:
+            self.sums[one, two] = self.number(self.powers[one] + self.powers[two])
+        return self.sums[one, two]
+
+    def multiplied(self, power: int, factor: Any) -> int:
+        """A power of e^m times a rational."""
+        return self.number(self.powers[power] * factor)
+
+
+ring = _Ring()
+
+
+def start() -> None:
+    """Forget all atoms: a new point."""
+    ring.__init__()  # type: ignore[misc]
+
+
+def outcomes() -> tuple[bool, ...]:
+    """How the comparisons since the start came out, also those that the rules needed."""
+    return tuple(ring.outcomes)
+
+
+def recorded(outcome: bool) -> bool:
+    """Note how a comparison came out."""
+    ring.outcomes.append(outcome)
+    return outcome
+
+
+def has_atoms() -> bool:
+    """Whether a root, an exponential or a logarithm was taken since the start."""
+    return bool(ring.atoms)
+
+
+def compared() -> int:
+    """Number of pairs of numbers that may have been compared, times a bound of the degrees."""
+    if not ring.atoms:
+        return 0
+    return (ring.numbers + _CONSTANTS) ** 2 * 2 * ring.degree + ring.products
+
+
+class Element:
+    """A sum of terms, and bounds of degrees of its coefficients and powers.
+
+    Args:
+        terms: rational coefficients by their monomial.
+        top: bound of the degrees of numerators over a common denominator.
+        bottom: bound of the degree of this denominator.
+    """
+
+    __slots__ = ("balls", "bottom", "terms", "top")
+
+    def __init__(self, terms: dict[Monomial, Any], top: int, bottom: int) -> None:
+        self.terms = {m: c for m, c in terms.items() if c != 0}
+        self.top, self.bottom = (top, bottom) if self.terms else (0, 0)
+        self.balls: dict[int, Any] = {}
+        ring.numbers += sum(1 + len(m) for m in terms)
+        ring.degree = max(ring.degree, top, bottom)
+
+    @classmethod
+    def of(cls, value: Any, top: int = 0, bottom: int = 0) -> Element:
+        """A rational number."""
+        return cls({(): flint.fmpq(value)}, top, bottom)
+
+    @property
+    def rational(self) -> Any:
+        """The number, where no atom is left; otherwise None."""
+        if any(self.terms):
+            return None
+        return self.terms.get((), flint.fmpq(0))
+
+    def ball(self) -> Any:
+        """An enclosure with the bits of the moment."""
+        bits = flint.ctx.prec
+        if bits not in self.balls:
+            self.balls[bits] = sum(
+                (product_ball(m, c) for m, c in self.terms.items()), flint.arb(0)
+            )
+        return self.balls[bits]
+
+    def __neg__(self) -> Element:
+        return Element({m: -c for m, c in self.terms.items()}, self.top, self.bottom)
+
+    def __add__(self, other: Element) -> Element:
+        terms = dict(self.terms)
+        for m, c in other.terms.items():
+            terms[m] = terms[m] + c if m in terms else c
+        top = max(self.top + other.bottom, other.top + self.bottom)
+        return Element(terms, top, self.bottom + other.bottom)
+
+    def __sub__(self, other: Element) -> Element:
+        return self + -other
+
+    def __mul__(self, other: Element) -> Element:
+        terms: dict[Monomial, Any] = {}
+        for m, c in self.terms.items():
+            for n, e in other.terms.items():
+                both = times(m, n)
+                terms[both] = terms[both] + c * e if both in terms else c * e
+                ring.numbers += 1 + len(both)
+        # of coefficients, and of the sums of powers
+        top = max(self.top + other.top, self.top + other.bottom, self.bottom + other.top)
+        return _reduced(Element(terms, top, self.bottom + other.bottom))
+
+
+def product_ball(monomial: Monomial, coefficient: Any) -> Any:
+    value, exponents = flint.arb(coefficient), []
+    for index, power in monomial:
+        atom = ring.atoms[index]
+        if atom.kind == "e":
+            exponents.append(ring.powers[power] * atom.ball())
+        else:
+            value *= atom.ball() ** power
+    return value * sum(exponents, flint.arb(0)).exp() if exponents else value
+
+
+def times(m: Monomial, n: Monomial) -> Monomial:
+    if not (m and n):
+        return m or n
+    powers = dict(m)
+    for index, power in n:
+        powers[index] = ring.plus(index, powers[index], power) if index in powers else power
+    return tuple(sorted((index, power) for index, power in powers.items() if power != 0))
+
+
+def _parts(element: Element, index: int) -> dict[int, Element]:
+    """The elements that stand beside the powers of an atom, by these."""
+    parts: dict[int, dict[Monomial, Any]] = {}
+    for m, c in element.terms.items():
+        power = dict(m).get(index, 0)
+        parts.setdefault(power, {})[tuple(one for one in m if one[0] != index)] = c
+    return {p: Element(t, element.top, element.bottom) for p, t in parts.items()}
+
+
+def _last(element: Element, kind: str, least: int = 1) -> int:
+    """The latest atom of a kind with such a power; -1 without one."""
+    atoms = ring.atoms
+    each = (i for m in element.terms for i, p in m if atoms[i].kind == kind and p >= least)
+    return max(each, default=-1)
+
+
+def _reduced(element: Element) -> Element:
+    """The same with s^2 = u for all roots."""
+    while (index := _last(element, "root", 2)) >= 0:
+        (square,) = ring.atoms[index].inside
+        parts = _parts(element, index)
+        element = parts[2] * square
+        for power, one in ((0, Element.of(1)), (1, single(index))):
+            element = element + parts[power] * one if power in parts else element
+    return element
+
+
+def is_zero(element: Element, roots: int = _ROOTS) -> bool:
+    """Whether the rules prove that an element is zero."""
+    if len(element.terms) <= 1:
+        return not element.terms
+    for bits in _BITS[:2]:
+        with flint.ctx.workprec(bits):
+            if element.ball() != 0:
+                return False
+    while (index := _last(element, "inverse")) >= 0:
+        parts = _parts(element, index)
+        element = parts.get(0, Element({}, 0, 0))
+        for power in range(1, max(parts) + 1):
+            element = element * ring.atoms[index].inside[0]
+            element = element + parts[power] if power in parts else element
+    if len(element.terms) <= 1:
+        return not element.terms
+    index = _last(element, "root")
+    if index < 0 or roots == 0 or len(element.terms) > _TERMS:
+        return False
+    parts = _parts(element, index)
+    nothing = Element({}, 0, 0)
+    a, b = parts.get(0, nothing), parts.get(1, nothing)
+    if is_zero(a, roots - 1) and is_zero(b, roots - 1):
+        return True
+    if not is_zero(a * a - b * b * ring.atoms[index].inside[0], roots - 1):
+        return False
+    recorded(_excluded(a - b * single(index)) > 0)
+    return True
+
+
+def _excluded(element: Element) -> int:
+    """1 or -1, the sign of an element whose enclosure excludes zero."""
+    for bits in _BITS:
+        with flint.ctx.workprec(bits):
+            ball = element.ball()
+        if ball > 0 or ball < 0:
+            return 1 if ball > 0 else -1
+    raise NotRational("neither rules nor enclosures say whether a number is zero")
+
+
+def single(index: int, power: int = 1) -> Element:
+    """An atom as an element."""
+    return Element({((index, power),): ONE}, 0, 0)
+
+
+def simplified(element: Element) -> Element:
+    """The same, but without terms where it is zero."""
+    return Element({}, 0, 0) if is_zero(element) else element
+
+
+def sign(element: Element) -> int:
+    """-1, 0 or 1.
+
+    Raises:
+        NotRational: neither enclosures nor the rules decide it.
+    """
+    if element.rational is not None:
+        return int(element.rational > 0) - int(element.rational < 0)
+    return 0 if is_zero(element) else _excluded(element)
+
+
+def made(kind: str, inside: Sequence[Element], evaluate: Any, of: Monomial = ()) -> Element:
+    """The atom of this kind with this inside, which may be there already.
+
+    Args:
+        kind: "e", "root", "inverse", "log", or the name of another function.
+        inside: its arguments.
+        evaluate: an enclosure from those of the arguments.
+        of: what e^m has in the place of arguments.
+    """
+    key = ring.key(kind, inside, of)
+    if key not in ring.known:
+        ring.known[key] = _equal(kind, inside) if inside else -1
+        if ring.known[key] < 0:
+            ring.known[key] = len(ring.atoms)
+            ring.atoms.append(Atom(kind, inside, of, evaluate))
+    return single(ring.known[key])
+
+
+def _equal(kind: str, inside: Sequence[Element]) -> int:
+    for index, atom in enumerate(ring.atoms):
+        same = atom.kind == kind and len(atom.inside) == len(inside)
+        if same and all(is_zero(a - b) for a, b in zip(atom.inside, inside, strict=True)):
+            return index
+    return -1
