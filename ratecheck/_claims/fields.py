@@ -236,7 +236,7 @@ def whole_numbers(*axes: Axis, low: int, high: int, log: bool = False) -> Field:
 
     All are drawn alike, so that of 0 to 1,000 few are below 10; on a logarithmic scale, with
     ``log``, a third are. Of a wider range than 64 a search that finds no violation is done again
-    on a logarithmic scale; instances that are sampled (statistical claims) are not.
+    on a logarithmic scale, and half of the instances of a statistical claim are drawn so.
     """
     return Whole(axes, low=low, high=high, log=log)
 

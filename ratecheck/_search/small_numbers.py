@@ -4,21 +4,24 @@ Of whole numbers from 0 to 1,000, drawn evenly, one in a hundred is below 10. A 
 the first steps alone, and for some values of other fields, is then hardly ever met. So what holds
 is searched a second time, with these numbers on a logarithmic scale. The second search counts only
 where it finds a violation, or comes nearer to the bound by a hundredth; else the verdict is that of
-the first, its number of instances as well.
+the first, its number of instances as well. Of a statistical claim, where every instance takes many
+samples, half of the instances are of this kind.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
-from ratecheck._claims.claim import Claim
+from ratecheck._claims.claim import Claim, StatisticalClaim
 from ratecheck._claims.fields import Field, Whole
 
 #: A range of more whole numbers than these is wide.
 WIDE = 64
+_Searched = TypeVar("_Searched", Claim, StatisticalClaim)
 
 
-def with_small_numbers(claim: Claim) -> Claim | None:
+def with_small_numbers(claim: _Searched) -> _Searched | None:
     """The same claim, with wide ranges of whole numbers on a logarithmic scale.
 
     None where that changes nothing: no range is wide, or all instances are looked at.

@@ -20,6 +20,7 @@ from ratecheck._claims.samples import Batch, draw, generator
 from ratecheck._claims.space import Fault, Space, Unsettled, call, quiet
 from ratecheck._processes.limit import TimeLimit
 from ratecheck._rates.betting import Bet
+from ratecheck._search.small_numbers import with_small_numbers
 
 #: Instances that are sampled, by effort.
 INSTANCES = {"quick": 12, "normal": 40, "hunt": 120}
@@ -38,7 +39,10 @@ class Sampled:
 
 
 def instances_of(claim: StatisticalClaim, effort: str, seed: int) -> list[Batch]:
-    """The instances that are sampled, each alone: corners, ends of the fields, then random ones."""
+    """The instances that are sampled, each alone: corners, ends of the fields, then random ones.
+
+    Half of the random ones have small whole numbers as often as large ones, where ranges are wide.
+    """
     space, count = claim.space, INSTANCES[effort]
     corners = [
         Batch(space, space.complete(corner), space.sizes_of(corner))
@@ -48,9 +52,14 @@ def instances_of(claim: StatisticalClaim, effort: str, seed: int) -> list[Batch]
     layouts = [space.layout(sizes) for sizes in (every[:1] + every[-1:])[: len(every)]]
     ends = [Batch(space, one.decode(one.ends()), one.sizes) for one in layouts]
     chosen = _alone(space, [*corners, *ends])
-    drawn = _alone(space, draw(space, seed, 0, 4 * count))
-    pick = np.linspace(0, len(drawn) - 1, min(count, len(drawn))).round().astype(int)
-    return chosen + [drawn[k] for k in pick]
+    small = with_small_numbers(claim)
+    spaces = [space] if small is None else [space, small.space]
+    for one in spaces:
+        drawn = _alone(one, draw(one, seed, 0, 4 * count))
+        some = min(count // len(spaces), len(drawn))
+        pick = np.linspace(0, len(drawn) - 1, some).round().astype(int)
+        chosen += [drawn[k] for k in pick]
+    return chosen
 
 
 def _alone(space: Space, batches: Iterable[Batch]) -> list[Batch]:

@@ -188,6 +188,17 @@ def test_instances_that_given_rules_out_are_not_sampled() -> None:
     assert rc.judge(declared(coin(), never)).verdict == "vacuous"
 
 
+def test_half_of_the_instances_have_small_whole_numbers_as_often_as_large_ones() -> None:
+    def small(high: int) -> int:
+        space = rc.Space(fields={**UNIT, "m": rc.whole_numbers(low=1, high=high)})
+        batches = instances_of(declared(lambda p, m, rng: 0 * p, space), "hunt", 0)
+        assert 120 <= len(batches) <= 126  # with the ends
+        return sum(1 < float(batch.fields["m"][0]) < high / 10 for batch in batches)
+
+    assert small(64) < 20  # a tenth, less what lies at the ends
+    assert small(10_000) > 30  # and of a wide range nearly a half
+
+
 def test_it_is_a_test_that_refuses_a_little_more() -> None:
     check_claim(declared(coin()))
     with pytest.raises(AssertionError, match="is violated, expected: holds"):
