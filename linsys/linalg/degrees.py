@@ -152,6 +152,8 @@ class Rational:
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
+        if other is self and self.finite:
+            return Rational(0)
         return _binary(self, other, lambda a, b: _sum(a, -b))
 
     def __rsub__(self, other: Any) -> Any:
@@ -299,7 +301,15 @@ def _binary(number: Rational, other: Any, function: Callable[[Rational, Rational
         return NotImplemented
     if number.finite and operand.finite:
         return function(number, operand)
-    return function(*map(_of_float, (number, operand)))
+    result = function(*map(_of_float, (number, operand)))
+    if not result.finite and math.isinf(result.value) and not _constant(number, operand):
+        formal.recorded(result.value > 0)
+    return result
+
+
+def _constant(*numbers: Rational) -> bool:
+    """Whether no number depends on the point."""
+    return all(number.constant for number in numbers)
 
 
 def _of_float(number: Rational) -> Rational:
@@ -357,7 +367,7 @@ def _compare(number: Rational, other: Any, relation: Callable[[Any, Any], bool])
         outcome = relation(formal.sign(a.element - b.element), 0)
     else:
         outcome = bool(relation(a.value, b.value))
-    if not (number.constant and operand.constant):
+    if not _constant(number, operand):
         formal.recorded(outcome)
     return outcome
 

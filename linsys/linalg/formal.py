@@ -24,9 +24,10 @@ until two of the functions, or one and a constant, are equal at the point and no
 else that the computation asks is decided by such equalities and by recorded outcomes, as an
 enclosure that excludes zero only answers sooner what the equalities would. The functions up to
 there do not depend on the point but by the outcomes. If N of them with numerators and denominators
-of degree D at most were made, all pairs have a chance of at most N^2 2 D / 2^k (Schwartz, Zippel).
-:func:`compared` returns N^2 2 D, with all pairs, whether they came out equal or not. Where no pair
-misleads, every step that was made is a rule for functions, on the whole region of these outcomes.
+of degree D at most were made, all pairs have a chance of at most N^2 4 D / 2^k, for both signs
+(Schwartz, Zippel). :func:`compared` returns N^2 4 D, with all pairs, whether they came out equal or
+not. Where no pair misleads, every step that was made is a rule for functions, on the whole region
+of these outcomes.
 
 >>> from linsys.linalg.degrees import Rational, rational_arithmetic
 >>> import numpy as np
@@ -159,10 +160,10 @@ def has_atoms() -> bool:
 
 
 def compared() -> int:
-    """Number of pairs of numbers that may have been compared, times a bound of the degrees."""
+    """Number of pairs of numbers that may have been compared, times a bound of their degree."""
     if not ring.atoms:
         return 0
-    return (ring.numbers + _CONSTANTS) ** 2 * 2 * ring.degree + ring.products
+    return (ring.numbers + _CONSTANTS) ** 2 * 4 * ring.degree + ring.products
 
 
 class Element:

@@ -239,6 +239,15 @@ def test_zero_times_infinity_is_no_number() -> None:
     assert (-Rational(np.inf)).exp().value == 0
 
 
+def test_the_sign_of_an_infinite_number_is_a_comparison() -> None:
+    (x,) = numbers("-731/307")
+    assert (x * Rational(np.inf)).value == -np.inf
+    assert formal.outcomes() == (False,)
+    assert (x / Rational(np.inf)).value == 0
+    assert (x - x).constant
+    assert len(formal.outcomes()) == 1
+
+
 def test_matrices() -> None:
     x, y = numbers("731/307", "311/503")
     M = precise([[x, y], [y * y, 1 - x]])
@@ -375,7 +384,7 @@ def test_all_numbers_that_are_made_count() -> None:
     before = formal.ring.numbers
     square = three * three
     assert formal.ring.numbers - before >= 9 + len(square.terms)
-    assert formal.compared() >= formal.ring.numbers**2 * 2 * square.top > 0
+    assert formal.compared() >= formal.ring.numbers**2 * 4 * square.top > 0
 
 
 def test_products_that_are_looked_for_count() -> None:
