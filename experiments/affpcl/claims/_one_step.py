@@ -91,7 +91,7 @@ OF_PHI = (
     "The proof takes both halves of Lemma D.2 with Definition 3's nu, which looks at A alone; its "
     "second half needs the same number of Phi. Two groups of 65536 agents, mu = (1/2, 1/2), A = "
     "1, Phi = (1, -0.9998), theta = 1 and -1, all iterates at their solutions: Phi averages to "
-    "1e-4, so delta_cen = 5e-5, nu = 1, sigma = 2, but Phi(s) theta^i takes the values +-1. "
+    "1e-4, so delta_cen = 5e-5, nu = 1, sigma = 2, but Phi(s) theta^i is near 1 or -1. "
 )
 WITH_PHI = (
     "Let nu' be the larger of nu and max_i ||E_i sqrt(Phi'Phi) Phibar_i^{-1}||. Lemma D.2's "

@@ -316,7 +316,9 @@ def rem1_comp6(instance: Any) -> rc.Sides:
     derivation="Counted while the round is computed; the result is that of the algorithm.",
 )
 def rem1_comp6_corrected(instance: Any) -> rc.Sides:
-    """AffPCL computes (5 + n)d per agent and round, nd of it at the server."""
+    """AffPCL computes (5 + n)d per agent and round, nd of it at the server, where FedAvg's update
+    computes d (residuals and plain averages not counted, as there).
+    """
     return (work(instance), _count(instance, (5 + instance.n) * instance.n * instance.d))
 
 

@@ -156,7 +156,7 @@ def c3_kl(s: bound.TwoPoint) -> rc.Sides:
 
 @PAPER.upper(
     "c3_kl_tv",
-    ref="Appendix C.3, after equation (11)",
+    ref="Appendix C.3, implied by (11) and used for (12), and the same for all samples",
     tex=r"\|P_1-P_2\|_{\rm TV}\le\epsilon\sqrt{6t/d}",
     on=HALF,
     note="For all samples (11) has to be replaced, but the bound stands: H_1 and (n - 1) "
@@ -165,7 +165,7 @@ def c3_kl(s: bound.TwoPoint) -> rc.Sides:
 )
 def c3_kl_tv(s: bound.TwoPoint) -> rc.Sides:
     """eps <= sqrt(d)/2: ||P_1 - P_2||_TV <= eps sqrt(6 t / d), P_m the law of t pairs (s^i, s^0),
-    and of t samples of each of the n agents as well.
+    and of t samples of each of the n agents as well, all others having mu'_m.
     """
     stated = s.eps * np.sqrt(6 * s.t / s.d)
     return np.stack([s.pairs.tv, s.data.tv], axis=1), stated[:, None] + 0 * s.mu[..., 0]
@@ -190,7 +190,9 @@ def c3_kl_tv(s: bound.TwoPoint) -> rc.Sides:
     reading_of="c3_kl",
 )
 def c3_kl_data(s: bound.TwoPoint) -> rc.Sides:
-    """D_KL(P_1 || P_2) = t (H_1 + H_2) for the laws P_m of t samples of each of the n agents."""
+    """D_KL(P_1 || P_2) = t (H_1 + H_2) for the laws P_m of t samples of each of the n agents, all
+    others having mu'_m.
+    """
     return s.data.kl, s.t * (s.H_1 + s.H_2)
 
 
@@ -215,6 +217,8 @@ def c3_kl_data_corrected(s: bound.TwoPoint) -> rc.Sides:
     uses=["c3_lecam", "c3_kl", "c3_H1", "c3_H2"],
     tex=r"R^*\ge\frac{\epsilon^2}{2d}\Big(1-\epsilon\sqrt{\frac{6t}d}\Big)",
     on=DATA,
+    note="The proof has it for t pairs (s^i, s^0), which tell no more than all samples do; this "
+    "is about all samples, with the bound of their total variation in affpcl.c3_kl_tv.",
 )
 def c3_eq12(s: bound.TwoPoint) -> rc.Sides:
     """eps <= sqrt(d)/2: the Bayes risk of t samples of each of the n agents is at least eps^2 (1 -
@@ -289,7 +293,8 @@ def c3_case1(instance: Any) -> rc.Sides:
 @PAPER.lower(
     "c3_case1_corrected",
     ref="Appendix C.3, first case, corrected",
-    tex=r"R^*\ge(1-\tfrac1n)^2\delta_{\rm env}^2",
+    tex=r"\delta_{\rm env}\le\frac1{4\sqrt{6t}}\;\Rightarrow\;"
+    r"R^*\ge(1-\tfrac1n)^2\delta_{\rm env}^2",
     on=CASES,
     derivation="||mu_m - mu^0||_TV = tau, so that ||mu_m - mu'_m||_TV = tau n/(n - 1) = "
     "delta_env, and 2 tau sqrt(6 t) <= 1/2.",
@@ -326,7 +331,9 @@ def c3_case2(instance: Any) -> rc.Sides:
     ref="Appendix C.3, second case, corrected",
     tex=r"(1-\tfrac1n)\delta_{\rm env}\ge\frac1{4\sqrt{6t}}\;\Rightarrow\;R^*\ge\frac1{96t}",
     on=CASES,
-    derivation="||mu_m - mu'_m||_TV = n/(n - 1) ||mu_m - mu^0||_TV = n/(n - 1) / (4 sqrt(6 t)).",
+    derivation="v = eps/sqrt(d) = 1/(2 sqrt(6 t)) makes the right side of (12), v^2/2 (1 - v "
+    "sqrt(6 t)), equal to 1/(96 t), and R^* is at least that (affpcl.c3_eq12). ||mu_m - "
+    "mu'_m||_TV = n/(n - 1) ||mu_m - mu^0||_TV = n/(n - 1) / (4 sqrt(6 t)).",
 )
 def c3_case2_corrected(instance: Any) -> rc.Sides:
     """(1 - 1/n) delta_env >= 1/(4 sqrt(6 t)), eps = sqrt(d/(6 t))/2: the right side of (12) is at
@@ -397,8 +404,9 @@ def thm2(n: Any, t: Any, delta: Any) -> rc.Sides:
     expect="violated",
     note="Where the system is chosen before the estimator, the estimator that returns the rho^i of "
     "this system, whatever it sees, has the error 0. So the infimum over estimators is 0 for every "
-    "system, for instance for mu^1 = (1, 0) and mu^2 = (0, 1), where the bound is positive. What "
-    "the proof bounds is R^*, the infimum over estimators of the largest error over systems.",
+    "system, and the bound is positive for each with delta_env > 0, as mu^1 = (1, 0) and mu^2 = "
+    "(0, 1); in equal environments it is 0 and says nothing. What the proof bounds is R^*, the "
+    "infimum over estimators of the largest error over systems.",
     corrected="thm2",
     reading_of="thm2",
     reading="The words in their order say: there is a system for which the infimum over all "
@@ -407,8 +415,9 @@ def thm2(n: Any, t: Any, delta: Any) -> rc.Sides:
     printed_as="misprint",
 )
 def thm2_fixed(mu: Any, t: Any, rho: Any) -> rc.Sides:
-    """There is a system for which no estimator of rho^i has a mean squared error below min{1/(96
-    t), delta_env^2}, not even the one that always returns this system's rho^i.
+    """There is a system with delta_env > 0 for which no estimator of rho^i has a mean squared
+    error below min{1/(96 t), delta_env^2}, not even the one that always returns this system's
+    rho^i.
     """
     always_this = rho
     mu0 = mu.mean(axis=1, keepdims=True)

@@ -114,6 +114,8 @@ def ex2_var_first(s: estimate.Coupling) -> rc.Sides:
     ref="Example 2",
     tex=r"P(s^i=s^0)\le1-\|\mu^i-\mu^0\|_{\rm TV}",
     on=COUPLINGS,
+    note="True of any coupling, since P(s^i = s^0 = s) <= min{mu^i(s), mu^0(s)}; tried for "
+    "mixtures of the optimal and the independent one. The optimal one attains it, as printed.",
 )
 def ex2_coupling(s: estimate.Coupling) -> rc.Sides:
     """P(s^i != s^0) >= ||mu^i - mu^0||_TV."""

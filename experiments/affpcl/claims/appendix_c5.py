@@ -32,6 +32,8 @@ def full_turn(eps: rc.Numbers) -> rc.Numbers:
     tex=r"\|\bar D\|\le G_A,\quad\sigma_{\min}(\bar A)\ge\lambda_{\min}({\rm sym}\,\bar A),\quad"
     r"\nu\le G_A/\lambda",
     on=SYSTEMS,
+    note="After (14) the paper prints lambda >= lambda_min(sym Abar). As lambda is the least over "
+    "the agents, it is <=, which the last step to sigma/lambda needs.",
 )
 def c5_bounds(stack: FiniteStack) -> rc.Sides:
     """||Dbar^i|| <= G_A; lambda_min(sym Abar^i) <= sigma_min(Abar^i); nu^i <= G_A / lambda^i."""

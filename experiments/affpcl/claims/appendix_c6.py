@@ -136,7 +136,9 @@ def c6_lambda(stack: FiniteStack) -> rc.Sides:
     note="Three gaps. Appendix C.6 has the transpose of Example 6's matrix, and nu is not that of "
     "the transpose. Features are shorter than one, which Remark 2 excludes. And Example 6 itself "
     "fails (affpcl.ex6). With ||phi|| = 1: cycle 1 -> 2 -> 3 -> 1, gamma = 0.5, features (0, 1, "
-    "-2), (1, 0, 0), (2, 0, 1), normalised: nu = 3.99 > 3. The rate of Appendix C.6 does not "
+    "-2), (1, 0, 0), (2, 0, 1), normalised: nu = 3.99 > 3; features (-2, 3, -2), (2, -1, 1), (1, "
+    "2, -1), normalised: nu = 14.4, also more than the second bound 2/(1 - gamma) = 4. The rate "
+    "of Appendix C.6 does not "
     "need it: the first half of Lemma D.2 holds with one in the place of nu (affpcl.rem2_td). The "
     "second half needs nu of Phi, which is 1 for rewards linear in phi "
     "(affpcl.c6_rate_corrected).",
@@ -154,7 +156,8 @@ def c6_nu(stack: FiniteStack) -> rc.Sides:
     on=CHAINS,
     uses=["c6_moment"],
     derivation="||Dbar x||^2 <= E ||A x||^2 <= (1 + gamma) x^T Abar x <= (1 + gamma) ||x|| ||Abar "
-    "x|| (Jensen; affpcl.c6_moment) and ||x|| <= ||Abar x|| / lambda.",
+    "x|| (Jensen; affpcl.c6_moment) and ||x|| <= ||Abar x|| / lambda^i. The second bound, which "
+    "is not measured here, is the first one with affpcl.c6_lambda.",
 )
 def c6_nu_corrected(instance: Any) -> rc.Sides:
     """A = phi (phi - gamma phi')^T, ||phi|| <= 1: nu^i <= sqrt((1 + gamma) / lambda^i) <= sqrt((1 +
@@ -197,7 +200,8 @@ def c6_moment(instance: Any) -> rc.Sides:
 def c6_rate_corrected(stack: FiniteStack) -> rc.Sides:
     """Personalised TD(0) with rewards phi(o)'theta^i: the stationary error of small steps is at
     most alpha sigma^2 / ((1 - gamma) w^i) (1/n + 9 delta_cen^i), sigma = 2 max{(1 + gamma) G_x,
-    G_b}, w^i = lambda_min(E_{pi^i} phi phi').
+    G_b} with x_*^c in G_x and G_b the largest norm of the theta^i and of theta_*^c, w^i =
+    lambda_min(E_{pi^i} phi phi').
     """
     floor = (1 - stack.gamma)[:, None] * lambda_min(stack.Phi_bar)
     scale = bellman.discounted_sigma(stack)[:, None] ** 2 / floor

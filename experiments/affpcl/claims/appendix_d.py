@@ -328,7 +328,7 @@ def d1j_sharper(stack: FiniteStack) -> rc.Sides:
 
     Shape (B, n).
 
-    sigma is that of Section 1.2, without x_*^c. From Abar^0 (x_*^i - x_*^c) =
+    sigma has Section 1.2's G_x, without x_*^c, and Section 4's G_b. From Abar^0 (x_*^i - x_*^c) =
     (1/n) sum_j [(Abar^j - Abar^i) x_*^i + bbar^i - bbar^j], whose term j = i is zero.
     """
     scores = 2 * stack.delta_env + stack.delta_obj

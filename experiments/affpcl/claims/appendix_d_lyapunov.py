@@ -69,8 +69,8 @@ def d5_const(instance: Any) -> rc.Sides:
     "d5_dim",
     ref="Lemma D.5, diminishing step",
     tex=r"\tilde{\mathcal{L}}_t=O(C/t)",
-    note="The limit of t Ltilde_t is (32/3) C. The start adds t0^2 L_0 / t^2, which is below C / "
-    "t only once t > t0^2 L_0 / C.",
+    note="With equality in every step the limit of t Ltilde_t is (32/3) C. The start adds about "
+    "t0^2 L_0 / t^2, which is below C / t only once t > t0^2 L_0 / C.",
 )
 def d5_dim() -> Sequence[rc.Regime]:
     """With alpha_tau = 4/(tau + t0 + 1), the convex combination Ltilde_t is O(C / t)."""
@@ -137,7 +137,7 @@ def d5_dim_explicit_corrected(instance: Any) -> rc.Sides:
 
 @PAPER.upper(
     "d5_dim_explicit_sharper",
-    ref="Lemma D.5, last display of the proof, sharpened",
+    ref="Lemma D.5, last display of the proof, corrected and sharpened",
     tex=r"\tilde{\mathcal{L}}_t\le\frac{t_0(t_0-1)\mathcal{L}_0}{(t+1)(t+2t_0)}+"
     r"\frac{32}{3}\,\frac{C}{t+2t_0},\quad t_0\ge3",
     on=_DIMINISHING,
@@ -145,7 +145,7 @@ def d5_dim_explicit_corrected(instance: Any) -> rc.Sides:
     "C m (m-1)(m-2)/(m+1), and m/(m+1) < 1 and sum (m-1)(m-2) = [(M-1)(M-2)(M-3)]/3 less its "
     "start give L_m <= P_{t0} L_0 / P_m + 16 C / (3 m). The average over m uses sum_{m >= t0} "
     "1/((m-1)(m-2)(m-3)) = 1/(2 (t0-2)(t0-3)). t0 = 3 is the limit t0 -> 3.",
-    sharpens="d5_dim_explicit",
+    sharpens="d5_dim_explicit_corrected",
 )
 def d5_dim_explicit_sharper(instance: Any) -> rc.Sides:
     """Ltilde_t <= t0 (t0-1) L_0 / ((t+1)(t+2 t0)) + (32/3) C / (t+2 t0) for t0 >= 3."""

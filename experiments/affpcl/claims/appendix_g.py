@@ -66,7 +66,9 @@ def g1_norm(stack: PersonalStack) -> rc.Sides:
     on=ESTIMATED,
 )
 def corG1(stack: PersonalStack) -> rc.Sides:
-    """E<gtilde^i, dx^i> >= (7/8) lambda^i ||dx^i||^2 - (2/lambda^i) E||calE||^2."""
+    """E<gtilde^i, dx^i> >= (7/8) lambda^i ||dx^i||^2 - (2/lambda^i) E||calE||^2, with calE the
+    random estimation error (1/n) sum_j (rhohat^i - rho^i)(s^j) g^{c->j}(x^c; theta^c).
+    """
     return g.corollary_g1(stack)
 
 
@@ -77,7 +79,8 @@ def corG1(stack: PersonalStack) -> rc.Sides:
     r"-2(\lambda^i)^{-1}\|\mathbb{E}\mathcal{E}\|^2",
     on=ESTIMATED,
     derivation="Given the iterates, only E calE meets dx^i, and Young's inequality acts on it. "
-    "Attained in one dimension at dx^i = -4 E calE / lambda^i.",
+    "Attained in one dimension at dx^i = -4 E calE / lambda^i. (28) defines calE as this mean, "
+    "and so read Corollary G.1 has this form already.",
     sharpens="corG1",
 )
 def corG1_sharper(stack: PersonalStack) -> rc.Sides:
@@ -154,7 +157,7 @@ def g2_sharper(stack: PersonalStack) -> rc.Sides:
 @PAPER.upper(
     "g2_H1",
     ref="proof of Lemma G.2, (29)",
-    uses=["g2_chi", "d3", "d1e", "d1i"],
+    uses=["g2_chi", "d3", "sec52_rho"],
     tex=r"H_1\le8G_A^2\|\Delta x^c\|^2+16\|\Delta\theta^c\|^2"
     r"+8\sigma^2(n^{-1}+\delta_{\mathrm{env}}^i)",
     on=KNOWN,
@@ -173,9 +176,9 @@ def g2_H1(stack: PersonalStack) -> rc.Sides:
     tex=r"H_1\le2G_A^2\|\Delta x^c\|^2+4\|\Delta\theta^c\|^2"
     r"+4\sigma^2(n^{-1}+\delta_{\mathrm{env}}^i)",
     on=KNOWN,
-    derivation="E_0 rho^2 = 1 + chi^2 exactly, so no factor 2 is needed, and 1/n + delta_env^i "
-    "<= 1, as mu^i is 1/n of mu^0. Then H_1 <= (sigma + G_A ||dx^c|| + ||dtheta||)^2 (1/n + "
-    "delta_env^i).",
+    derivation="E_0 rho^2 = 1 + chi^2 exactly, so no factor 2 is needed; chi^2 <= n delta_env^i "
+    "by Lemma D.3 and rho <= n; and 1/n + delta_env^i <= 1, as mu^i makes up 1/n of mu^0. Then "
+    "H_1 <= (sigma + G_A ||dx^c|| + ||dtheta||)^2 (1/n + delta_env^i).",
     sharpens="g2_H1",
 )
 def g2_H1_sharper(stack: PersonalStack) -> rc.Sides:

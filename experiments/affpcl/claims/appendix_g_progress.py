@@ -58,6 +58,7 @@ def corG2_gtil_corrected(stack: PersonalStack) -> rc.Sides:
     tex=r"\mathbb{E}\|\tilde g^i\|^2\le4G_A^2\|\Delta x^i\|^2+64(G_A^2\|\Delta x^c\|^2"
     r"+\|\Delta\theta^c\|^2)+16\sigma^2(n^{-1}+9\tilde\delta^i)+2\mathbb{E}\|\mathcal{E}\|^2",
     on=ESTIMATED,
+    uses=["d2_A", "d2_Phi_corrected", "d3"],
     derivation="gtilde = A dx^i + (z + w) + calE: z = v(s^i) + (1/n) sum rho g at the solutions, "
     "w = (1/n) sum rho u(s^j) - u(s^i) with u = A dx^c - Phi dtheta; E z = E w = 0. E||z||^2 is "
     "at most twice the variances of its halves, 2 (8 sigma^2 deltatilde) + 2 sigma^2 (1/n + "
@@ -143,7 +144,7 @@ def corG2_first_corrected(stack: PersonalStack) -> rc.Sides:
     uses=["corG2_gtil_sharper"],
     derivation="affpcl.corG2_gtil_sharper with c = 3/10: 4 alpha G_A^2 <= lambda / 5 and 10/3 + "
     "2 alpha lambda <= 4.",
-    sharpens="corG2_first",
+    sharpens="corG2_first_corrected",
 )
 def corG2_first_sharper(stack: PersonalStack) -> rc.Sides:
     """For alpha <= lambda^i / (20 G_A^2) and deltatilde^i = min{1, nu' delta_cen^i}, nu' the larger

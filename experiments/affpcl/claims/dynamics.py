@@ -137,7 +137,7 @@ def never_worse(stack: FiniteStack) -> rc.Sides:
     r"\lim_{\alpha\to0}\frac1{\alpha n}\sum_i\mathbb{E}\|x^i_{\mathrm{alone}}-x_*^i\|^2",
     on=SYSTEMS,
     expect="violated",
-    reading_of="prop2",
+    reading_of="thm1_main",
     reading="As for affpcl.never_worse, but not agent by agent: Section 7 reports the MSE averaged "
     "over the agents, and one agent's loss might be another one's gain.",
     note="It is true in one environment (affpcl.never_worse_corrected). Two agents, A = 1, Phi = "
@@ -188,8 +188,9 @@ def never_worse_corrected(stack: FiniteStack) -> rc.Sides:
     derivation="The proof of affpcl.never_worse_corrected is an identity.",
 )
 def never_worse_gain(stack: FiniteStack) -> rc.Sides:
-    """In one environment the average gain is exactly (1 - 1/n) times the error that the noise of
-    the central residual h(s) = A(s) x_*^c - b^c(s) alone would cause.
+    """In one environment the average gain, by which the stationary error of small steps is below
+    that of learning alone, is exactly (1 - 1/n) times the one that the noise of the central
+    residual h(s) = A(s) x_*^c - b^c(s) alone would cause.
     """
     centre = own(np.repeat(_central(stack)[:, None], stack.n, axis=1))
     noise = stationary(stack, noise_covariance(stack, centre)).mean(axis=1)
@@ -229,9 +230,9 @@ def never_worse_per_agent(stack: FiniteStack) -> rc.Sides:
     uses=["thm1_small_steps"],
     derivation="Then mu^i = mu^0, x_*^i = x_*^c, theta^i = theta_*^c, so v^i = 0 and rho^i = 1: "
     "alone the noise is h with covariance E_0 h h', together its average, with covariance E_0 h "
-    "h'/n - (1/n^2) sum_j E_j h E_j h'. With nu' delta_cen^i <= 1/n, affpcl.thm1_small_steps "
-    "gives 10 sigma^2 / (lambda^i n), which need not be less than what the agent has alone "
-    "(affpcl.free_ride_linear).",
+    "h'/n - (1/n^2) sum_j E_j h E_j h'. With max{nu, nu of Phi} delta_cen^i <= 1/n instead of "
+    "delta_cen^i = 0, affpcl.thm1_small_steps gives 10 sigma^2 / (lambda^i n), which need not be "
+    "less than what the agent has alone (affpcl.free_ride_linear).",
 )
 def free_ride(stack: FiniteStack) -> rc.Sides:
     """An agent with delta_cen^i = 0, however far the others are from it and from each other, has
@@ -255,8 +256,9 @@ def free_ride(stack: FiniteStack) -> rc.Sides:
     "(lambda^i t) this is Theorem 1 for large t, with the constants 1 and 9.",
 )
 def thm1_small_steps(stack: FiniteStack) -> rc.Sides:
-    """The stationary error of small steps is at most alpha (sigma^2 / lambda^i)(1/n + 9 min{1, nu'
-    delta_cen^i}), nu' the larger of nu and the same number of Phi, with x_*^c in the G_x of sigma.
+    """The stationary error of small steps of (8) with the true density ratio is at most alpha
+    (sigma^2 / lambda^i)(1/n + 9 min{1, nu' delta_cen^i}), nu' the larger of nu and the same number
+    of Phi, with x_*^c in the G_x of sigma.
     """
     scale = stack.sigma[:, None] ** 2 / stack.lambda_agent
     return error_of_affpcl(stack), scale / stack.n + 9 * scale * stack.delta_cen_effective_both

@@ -72,7 +72,7 @@ COMMON = rc.Space(
     meaning={
         "objectives": "b^i(s)",
         "floor": "the least eigenvalue that sym(Abar) was given, without effect beyond A",
-        "x0": "x_0^i",
+        "x0": "x_0^i - x_*^i",
         "later": "k, where t is 2^k times the first power of two that the statement is about",
     },
 )
@@ -172,7 +172,7 @@ def prop2_explicit(stack: CommonStack) -> rc.Sides:
     on=COMMON,
     derivation="As for x^c, with ||dx^0||^2 <= V = mean_j ||dx^j||^2, and V <- (1 - (3/2) alpha "
     "lambda) V + 2 alpha^2 max_j E||z^j||^2.",
-    note="Of the worst agent. For one agent the choice matters, because x^0 carries the others' "
+    note="For the worst agent. For a single one the choice matters, as x^0 carries the others' "
     "noise to it at order alpha^2: mu = (1/2, 1/2), A = (-0.24, 0.243), b^1 = 0, b^2 = (0, -1), "
     "b^3 = (1, 0), t = 2^23, started at the solutions, gives agent 1 an error of 10.4 around x^0 "
     "and 0.072 around x^c. The other way round the search finds no more than a factor of 2.1. For "
@@ -229,7 +229,10 @@ def from_rest(system: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 #: What the bounds below write for the start, with the weights that Lemma D.4 defines.
-START = "L_0 = ||dx_0^i||^2 + w^2 ||dx_0^c||^2 + w^1 ||dtheta_0||^2"
+START = (
+    "L_0 = ||dx_0^i||^2 + w^2 ||dx_0^c||^2 + w^1 ||dtheta_0||^2 with Lemma D.4's weights w^1 and "
+    "w^2"
+)
 
 THM1 = rc.Claim(
     id="affpcl.thm1_explicit",
@@ -292,7 +295,8 @@ THM1_ESTIMATE = rc.Claim(
     text=f"{SMALL_2}: E||x_t^i - x_*^i||^2 <= L_0/t + (sigma^2 ln t / ((lambda^i)^2 t)) (288 "
     "min{1, nu' delta_cen^i} + (304 + min{512 / lambda_b^2, 102.4 (lambda^i / (lambda_b "
     "lambda_c))^2}) / n), nu' the larger of nu and the same number of Phi, L_0 = ||dx_0^i||^2 + "
-    "w^2 ||dx_0^c||^2 + w^1 ||dtheta_0||^2, with x_*^c in the G_x of sigma.",
+    "w^2 ||dx_0^c||^2 + w^1 ||dtheta_0||^2 with Lemma D.4's weights w^1 and w^2, with x_*^c in "
+    "the G_x of sigma.",
     latex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
     r"+\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
     r"\Bigl(288\tilde\delta^i+\frac{304+\min\{512(\lambda^b)^{-2},"
@@ -302,9 +306,10 @@ THM1_ESTIMATE = rc.Claim(
     measure=partial(main_bounds.theorem1, direction="estimate", effective="safe"),
     trivial=partial(main_bounds.independent_bound, direction="estimate"),
     derivation="Corollary F.2 gives C^2 = 4 sigma^2/n, C^{2,1} = 8/lambda_c and w^1 = 192 alpha / "
-    "(lambda^i)^2 + 16 w^2 / lambda_c^2. 2 w^1 / lambda_b^2 is at most 96 / (lambda^i)^2 and 32 "
-    "w^2 / (lambda_b lambda_c)^2, where w^2 <= 16 (lambda_c / lambda^i)^2 by the condition on "
-    "alpha^c and w^2 <= 16/5 by that on alpha^i. As w^2 falls with t, the paper's factor "
+    "(lambda^i)^2 + 16 w^2 / lambda_c^2. 4 w^2 / lambda_c^2 is at most 64 / (lambda^i)^2, and 2 "
+    "w^1 / lambda_b^2 at most the sum of 96 / (lambda^i)^2 and 32 w^2 / (lambda_b lambda_c)^2, "
+    "where w^2 <= 16 (lambda_c / lambda^i)^2 by the condition on alpha^c and w^2 <= 16/5 by that "
+    "on alpha^i. So 304 is 144 + 64 + 96. As w^2 falls with t, the paper's factor "
     "(lambda^i / (lambda_b lambda_c))^2 is not needed for large t.",
 )
 
@@ -339,7 +344,10 @@ def thm1_main_corrected(stack: RunStack) -> rc.Sides:
     "thm1_explicit_forms",
     ref="Theorem 1 of Appendix G.1, its constants",
     printed_as="ours",
-    tex=r"C\le\frac{\sigma^2}{(\lambda^i)^2}\Bigl(\frac{304}{n}+288\tilde\delta^i\Bigr)",
+    tex=r"C\le\frac{\sigma^2}{(\lambda^i)^2}\Bigl(\frac{304}{n}+288\tilde\delta^i\Bigr)"
+    r"\text{ for (22-1)},\ \frac{\sigma^2}{(\lambda^i)^2}"
+    r"\Bigl(\frac{304+\min\{512(\lambda^b)^{-2},102.4(\lambda^i/(\lambda^b\lambda^c))^2\}}{n}"
+    r"+288\tilde\delta^i\Bigr)\text{ for (22-2)}",
     on=RUNS,
 )
 def thm1_explicit_forms(stack: RunStack) -> rc.Sides:
@@ -356,7 +364,7 @@ def thm1_explicit_forms(stack: RunStack) -> rc.Sides:
 
 @PAPER.upper(
     "thm1_explicit_sharper",
-    ref="Theorem 1 of Appendix G.1, (27) + (22-1) + (20), sharpened",
+    ref="Theorem 1 of Appendix G.1, (27) + (22-1) + (20), corrected and sharpened",
     uses=["corG2_known_ratio", "d4", "d5_const"],
     tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2\le\frac{\mathcal L_0}{t}"
     r"+72\frac{\sigma^2\ln t}{(\lambda^i)^2t}"
@@ -365,7 +373,7 @@ def thm1_explicit_forms(stack: RunStack) -> rc.Sides:
     derivation="affpcl.corG2_known_ratio in the place of Corollary G.2: w^2 = 64 alpha G_A^2 / "
     "(lambda^i)^2 and w^1 = 64 alpha / (lambda^i)^2, each of which adds at most 32/n to 8/n + 72 "
     "deltatilde.",
-    sharpens="thm1_explicit",
+    sharpens="thm1_explicit_corrected",
 )
 def thm1_explicit_sharper(stack: RunStack) -> rc.Sides:
     """alpha^k lambda^k = ln t / t, alpha^i <= lambda^i / (4 G_A^2), alpha^c <= lambda_c / (4
@@ -394,9 +402,9 @@ def thm1_explicit_sharper(stack: RunStack) -> rc.Sides:
     corrected="thm1_explicit_corrected",
 )
 def thm1_any_t(stack: RunStack) -> rc.Sides:
-    """E||x_t^i - x_*^i||^2 <= 592 (sigma^2 ln t / ((lambda^i)^2 t)) max{1/n, min{1, nu'
-    delta_cen^i}} at every t >= 4, from x_0 = theta_0 = 0, nu' the larger of nu and the same number
-    of Phi, with x_*^c in the G_x of sigma.
+    """(27) + (22-1) + (20), alpha^k lambda^k = ln t / t: E||x_t^i - x_*^i||^2 <= 592 (sigma^2 ln t
+    / ((lambda^i)^2 t)) max{1/n, min{1, nu' delta_cen^i}} at every t >= 4, from x_0 = theta_0 = 0,
+    nu' the larger of nu and the same number of Phi, with x_*^c in the G_x of sigma.
     """
     return main_bounds.theorem1_as_printed(stack, any_t=True)
 

@@ -85,7 +85,8 @@ def environment_distance(algorithm: AffPCL) -> Sequence[rc.Regime]:
     ref="Proposition 1",
     uses=["corF1", "d5_const"],
     tex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=\tilde O(\kappa^2t^{-1}n^{-1})",
-    note=LOGARITHM + " The power of kappa is not measured.",
+    note=LOGARITHM + " The power of kappa is not measured. The agents are in different "
+    "environments, to which Section 5.1 extends the proposition; Section 2 has one.",
 )
 def prop1() -> Sequence[rc.Regime]:
     """With alpha = ln t/(lambda t), (4) has E||x_t^c - x_*^c||^2 = O~(kappa^2 / (t n))."""
@@ -176,9 +177,10 @@ def thm1_main() -> Sequence[rc.Regime]:
     "and delta_env = e.",
 )
 def thm1_main_rate() -> Sequence[rc.Regime]:
-    """With lambda in step and kappa the smallest of lambda^i and lambda^b, (8) with (7) and (4) has
-    E||x_t^i - x_*^i||^2 = O~(kappa^2/t max{1/n, min{1, nu' delta_env}, min{1, nu' delta_obj}}),
-    nu' the larger of nu and the same number of Phi.
+    """With lambda in step and kappa the smallest of lambda^i and lambda^b, and t so large that the
+    error at the start no longer counts, (8) with (7) and (4) has E||x_t^i - x_*^i||^2 =
+    O~(kappa^2/t max{1/n, min{1, nu' delta_env}, min{1, nu' delta_obj}}), nu' the larger of nu and
+    the same number of Phi.
     """
     return [
         *personal_rates(FIRST, mixed, "smallest"),
@@ -299,8 +301,8 @@ HIDDEN = (
     uses=["thm1_c1"],
 )
 def eq9() -> Sequence[rc.Regime]:
-    """With Appendix G.1's steps, alpha^k lambda^k = ln t/t in each module, E||x_t^i - x_*^i||^2 =
-    O~((kappa^i)^2/t max{1/n, min{1, nu delta_cen^i}}).
+    """With the steps of Appendix G.1's proof, alpha^k lambda^k = ln t/t in each module, E||x_t^i -
+    x_*^i||^2 = O~((kappa^i)^2/t max{1/n, min{1, nu delta_cen^i}}).
     """
     return [
         *personal_rates(FIRST, mixed, "own"),
@@ -365,8 +367,9 @@ def c1_variant() -> Sequence[rc.Regime]:
     ref="Corollary E.2, constant step",
     uses=["corE1", "d5_const"],
     tex=r"\mathbb{E}\|\theta_t^c-\theta_*^c\|^2=O(\sigma^2\ln t/((\lambda^b)^2nt))",
-    note="As a rate, for large t. For any t > 0, as printed, it needs alpha^b <= lambda^b/4 of "
-    "Corollary E.1, which ln t/(lambda^b t) violates at small t.",
+    note=f"{LOGARITHM} The powers of sigma and lambda^b are not measured. As a rate, for large t. "
+    "For any t > 0, as printed, it needs alpha^b <= lambda^b/4 of Corollary E.1, which ln "
+    "t/(lambda^b t) violates at small t.",
 )
 def corE2_const() -> Sequence[rc.Regime]:
     """alpha^b = ln t/(lambda^b t): E||theta_t^c - theta_*^c||^2 = O(sigma^2 ln t/((lambda^b)^2 n
@@ -408,7 +411,8 @@ def corF3_1() -> Sequence[rc.Regime]:
     ref="Corollary F.3, (22-2)",
     uses=["corE1", "corF2", "corF3_lyap", "d4", "d5_const"],
     tex=r"\mathbb{E}\|x_t^c-x_*^c\|^2=O(\sigma^2\ln t/((\lambda^b\lambda^c)^2nt))",
-    note=LOGARITHM,
+    note=f"{LOGARITHM} The powers of sigma, lambda^b and lambda^c are not measured. For any t > "
+    "0, as printed, it needs a bound of the steps, as in affpcl.corE2_const.",
 )
 def corF3_2() -> Sequence[rc.Regime]:
     """alpha^c lambda^c = alpha^b lambda^b = ln t/t: E||x_t^c - x_*^c||^2 = O(sigma^2 ln
@@ -421,7 +425,12 @@ def corF3_2() -> Sequence[rc.Regime]:
     "corF3_dim",
     ref="Corollary F.3, diminishing step",
     uses=["corE1", "corF1", "corF2", "d4", "d5_dim"],
-    tex=r"\mathbb{E}\|\tilde x_t^c-x_*^c\|^2=O(\sigma^2/((\lambda^c)^2nt))",
+    tex=r"\mathbb{E}\|\tilde x_t^c-x_*^c\|^2=O(\sigma^2/((\lambda^c)^2nt))\text{ for (22-1)},\ "
+    r"O(\sigma^2/((\lambda^b\lambda^c)^2nt))\text{ for (22-2)}",
+    note="Measured in t alone, on one system, with the step 4/(lambda (tau + t0 + 1)) in all "
+    "modules, lambda the smallest of lambda^i and lambda^b, where the corollary has alpha^c "
+    "lambda^c = alpha^b lambda^b; t0 is such that the first step is at most half of the largest "
+    "stable one. The powers of n, sigma, lambda^b and lambda^c are not measured.",
 )
 def corF3_dim() -> Sequence[rc.Regime]:
     """With diminishing steps, the averaged x^c has the same rates without ln t, for (22-1) and
@@ -535,14 +544,17 @@ def thm1_c3() -> Sequence[rc.Regime]:
     tex=r"\delta=\frac{\sigma^2}{(\lambda^\rho)^2}\tilde\delta_{cen}^i+\max\left\{\frac{\sigma}"
     r"{\min\{\lambda^b,\lambda^c,\lambda^\rho\}},\frac{\lambda^i}{\lambda^b\lambda^c}\right\}^2n^{-1}",
     expect="violated",
-    note=ORACLE + "The proof loses a factor besides (affpcl.thm1_weights).",
+    note=ORACLE + "n goes to infinity first in the counterexample, so that the term in 1/n "
+    "vanishes. Besides, the proof leaves w^2 out of w^1 (affpcl.thm1_weights): what it gives, "
+    "also with nu', has sigma or G_rho G_A over lambda^b lambda^c where lambda^i over lambda^b "
+    "lambda^c is printed.",
     corrected="corG2_second_corrected",
     uses=["d4", "d5_const", "corE1", "corF2", "corG2_second", "thm1_weights"],
 )
 def thm1_c4() -> Sequence[rc.Regime]:
-    """(27) + (22-2) + (20) + (13) with a small common step: delta = (sigma/lambda^rho)^2 min{1, nu
-    delta_cen^i} + max{sigma/min{lambda^b, lambda^c, lambda^rho}, lambda^i/(lambda^b lambda^c)}^2 /
-    n.
+    """(27) + (22-2) + (20) + (13) with alpha^k lambda^k = ln t/t in each module: delta =
+    (sigma/lambda^rho)^2 min{1, nu delta_cen^i} + max{sigma/min{lambda^b, lambda^c, lambda^rho},
+    lambda^i/(lambda^b lambda^c)}^2 / n.
     """
     return with_oracle(SECOND)
 

@@ -24,8 +24,9 @@ from linsys.systems import MarkovRewardProcesses
     ref="Appendix C.4, Example 1",
     tex=r"\|\eta_*^i\|_0\le\delta_{env}d\Rightarrow"
     r"\mathrm{MSE}=\tilde O(\kappa^2t^{-1}\delta_{env}d)",
-    note="Measured for hard thresholding, the l0-penalised least squares of the tabular case; the "
-    "error is that of rho averaged over mu^0. The number of coordinates is what counts, not TV.",
+    note="Measured for hard thresholding, the l0-penalised least squares of the tabular case; "
+    "mu^0 is uniform, and the estimate knows it; the error is that of rho averaged over mu^0. The "
+    "number of coordinates is what counts, not TV. The power of kappa is not measured.",
 )
 def ex1() -> Sequence[rc.Regime]:
     """A density ratio that differs from 1 in delta_env d coordinates is estimated with MSE
@@ -221,18 +222,24 @@ def c6_rate() -> Sequence[rc.Regime]:
     "c6_rate_linear",
     ref="Appendix C.6, for rewards that are linear in the features of values",
     printed_as="ours",
-    tex=r"R^i=\phi^\top\theta_*^i:\quad\tilde O\left(\frac{(G_x+G_b)^2}{(1-\gamma)^2(w^i)^2t}"
-    r"\max\{n^{-1},\delta_{env},\delta_{obj}\}\right)",
+    tex=r"R^i=\phi^\top\theta_*^i:\quad\tilde O\left(\frac{(G_x+G_b)^2}{(1-\gamma)^2w^iwt}"
+    r"\max\{n^{-1},\delta_{env},\delta_{obj}\}\right),\quad w=\min_jw^j",
     uses=["c6_rate_corrected"],
     note="affpcl.c6_rate_corrected, with the step of the rate. The printed third power comes from "
     "nu <= 2/(1 - gamma), which is false (affpcl.c6_nu) and not needed: E A'A <= (1 + gamma) "
     "sym(Abar) (affpcl.c6_moment). A constant feature and rewards of mean zero attain the second "
     "power: 2.013 at horizons 1/(1 - gamma) from 30 to 300, 2.0004 from 1000 to 10000. "
-    + where.SMALLEST,
+    + where.SMALLEST
+    + " So lambda >= (1 - gamma) w with the smallest w^j. The printed (w^i)^2 is right for the "
+    "agent's own step ln t/(lambda^i t) and false for this one: two agents, phi(o) = e_o, gamma = "
+    "1/2, even transitions for agent 1, transitions to state 2 with probability e for agent 2, "
+    "theta^1 = (1, -1) and theta^2 = 0 give agent 1 an error that grows like 1/e, while w^1 = "
+    "1/2. Powers of w^i and w are not measured.",
 )
 def c6_rate_linear() -> Sequence[rc.Regime]:
-    """Personalised TD(0) with rewards phi(o)'theta^i: O~((G_x + G_b)^2 / ((1 - gamma)^2 w_i^2 t)
-    max{1/n, delta_env, delta_obj}), G_b the largest norm of the theta^i and of theta_*^c.
+    """Personalised TD(0) with rewards phi(o)'theta^i: O~((G_x + G_b)^2 / ((1 - gamma)^2 w^i w t)
+    max{1/n, delta_env, delta_obj}), w the smallest w^j, G_b the largest norm of the theta^i and
+    of theta_*^c.
     """
     return rewards_of_values(power=2.0)
 

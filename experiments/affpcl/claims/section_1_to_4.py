@@ -77,8 +77,14 @@ def const_sigma(stack: FiniteStack) -> rc.Sides:
     on=SYSTEMS,
 )
 def const_sigma_sec4(stack: FiniteStack) -> rc.Sides:
-    """||g^i(x_*^i; s)|| <= G_A G_x + G_b <= sigma with Section 4's G_b, given ||Phi(s)|| <= 1."""
-    return const_sigma(stack)
+    """||g^i(x_*^i; s)|| <= G_A G_x + G_b <= sigma with Section 1.2's G_x and Section 4's G_b, given
+    ||Phi(s)|| <= 1.
+    """
+    reach = stack.G_A * stack.G_x_agents
+    scale, sigma = reach + stack.G_b, 2 * np.maximum(reach, stack.G_b)
+    return _columns(at.largest(stack, local_residual(stack, stack.x_star)), scale), _columns(
+        scale, sigma
+    )
 
 
 @PAPER.upper(
@@ -87,26 +93,28 @@ def const_sigma_sec4(stack: FiniteStack) -> rc.Sides:
     printed_as="proof step",
     reading="Lemma F.2's proof takes G_A G_x + G_b for a bound of ||g^i(x_*^c)||, and Section 1.2 "
     "has the only definition of G_x before Appendix C.6.",
-    tex=r"\|A(s)x_*^c\|\le G_AG_x",
+    tex=r"\|g_t^i(x_*^c)\|\le G_AG_x+G_b",
     on=valued(sizes={"n": (2, 2), "S": (2, 2), "d": (2, 2)}),
     expect="violated",
     note="x_*^c is no convex combination of the x_*^i: with Abar^1 = e I + J, Abar^2 = e I - J for "
     "a quarter turn J and x_*^1 = -x_*^2 a unit vector, ||x_*^c|| = 1/e while max_i ||x_*^i|| "
-    "= 1. Section 1.2 has no x_*^c in G_x; Lemmas F.2 to G.3 need it there, as C.6 has it. "
-    "With C.6's G_x all of them are right; with Section 1.2's, kappa is too small for them.",
+    "= 1. If each agent meets one state only, ||g^1(x_*^c)|| = 26/5 at e = 1/5, and G_A G_x + G_b "
+    "= 2.04. Section 1.2 has no x_*^c in G_x; Lemmas D.1 (i), D.2, F.2, F.4 and G.1 to G.3 need "
+    "it there, as C.6 has it. With C.6's G_x this step is right in all of them; with Section "
+    "1.2's, kappa is too small for them.",
     corrected="const_sigma_central_corrected",
     reading_of="const_sigma",
 )
 def const_sigma_central(stack: FiniteStack) -> rc.Sides:
-    """||A(s) x_*^c|| <= G_A G_x, with G_x = max_i ||x_*^i||.
+    """||g^i(x_*^c; s)|| <= G_A G_x + G_b, with G_x = max_i ||x_*^i||.
 
     Shape (B,).
 
     G_x contains x_*^c for a :class:`FiniteStack`, as in Appendix C.6, and not for a
     :class:`~experiments.affpcl.theory.parametrization.ValueStack`, as in Section 1.2.
     """
-    values = apply(stack.A, stack.x_star_central[:, None])
-    return at.largest(stack, values[:, None]), stack.G_A * stack.G_x
+    residual = local_residual(stack, stack.x_star_central)
+    return at.largest(stack, residual), stack.G_A * stack.G_x + stack.G_b
 
 
 @PAPER.upper(
@@ -137,7 +145,8 @@ def const_sigma_central_corrected(stack: FiniteStack) -> rc.Sides:
     on=ZERO_MEAN,
 )
 def const_trvar(mu: rc.Numbers, f: rc.Numbers) -> rc.Sides:
-    """For E_mu f = 0: tr Var_mu f = E||f||^2 <= G_f^2 (this claim: both are at most G_f^2).
+    """For vectors f with E_mu f = 0: tr Var_mu f = E||f||^2 <= G_f^2 (this claim: both are at most
+    G_f^2).
 
     mu is (B, S) and f is (B, S, d). G_f is the largest ||f(s)|| where mu(s) > 0.
     """
@@ -304,8 +313,9 @@ def sec4_redef(stack: FiniteStack) -> rc.Sides:
     expect="violated",
     note="Both levels are relative to their own G_b, and Section 4's may be far larger: Phi = "
     "diag(1, 1/10) and theta = (+-1, 10) give 0.71 by Definition 1 and 0.10 by Section 4. The "
-    "proofs use the product G_b delta_obj alone, for which the two agree (affpcl.sec4_redef); "
-    "a level measured by Definition 1 must not be put beside Section 4's sigma, though.",
+    "proofs need ||b^i(s) - b^j(s)|| <= 2 G_b delta_obj with the G_b that is in sigma too, which "
+    "Section 4's constants give (affpcl.sec4_redef); a level measured by Definition 1 must not "
+    "be put beside Section 4's sigma, though.",
     corrected="sec4_redef",
     reading_of="sec4_redef",
 )
@@ -323,14 +333,23 @@ def sec4_redef_level(stack: FiniteStack) -> rc.Sides:
     printed_as="ours",
     tex=r"\mathbb E_\mu[\tilde g_t^i]=\mathbb E_\mu[g_t^i(x_t^i)]"
     r"+\bar\Phi(\theta_t^c-\theta_*^c)",
-    on=replace(systems(ITERATES), view=same_environment),
+    on=replace(
+        systems(ITERATES),
+        view=same_environment,
+        meaning={
+            **systems(ITERATES).meaning,
+            "mu": "environments, of which the first is that of all agents",
+            "x_c": "x_t^0 or x_t^c, the point that is common to all agents",
+        },
+    ),
     note="The paper refers to Appendix G for this scheme, but G is about (27), whose average has "
     "the estimate too and is unbiased for every theta^c (affpcl.sec52_unbiased). With (5) as "
     "described the error of theta^c enters as a bias; it is O~(sigma^2/((lambda^b)^2 n t)) in "
     "mean square, so the rate in t and n stays and (lambda^b)^{-2} joins the constant.",
 )
 def sec4_estimated(stack: FiniteStack) -> rc.Sides:
-    """In one environment E[gtilde^i] = E[g^i(x^i)] + Phibar (theta_t^c - theta_*^c).
+    """With Phi(s) theta_t^c in the place of b^0(s) in (5), in one environment E[gtilde^i] =
+    E[g^i(x^i)] + Phibar (theta_t^c - theta_*^c).
 
     Shape (B, n, d), in one environment. Section 4 describes this; (27), which Appendix G is about,
     has the estimate in the average as well.

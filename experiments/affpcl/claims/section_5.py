@@ -62,7 +62,7 @@ def sec51_mean_vs_central(stack: FiniteStack) -> rc.Sides:
 
 @PAPER.identity(
     "sec51_mean_vs_central_heterogeneous",
-    ref="Section 5.1",
+    ref="Section 5.1, for two agents in one dimension",
     tex=r"x_*^0=x_*^c+\tfrac{(x_*^1-x_*^2)(\bar A^2-\bar A^1)}{2(\bar A^1+\bar A^2)}",
     on=valued(sizes={"n": (2, 2), "d": (1, 1)}),
 )
@@ -200,7 +200,7 @@ def sec52_chi2_extra(stack: FiniteStack) -> rc.Sides:
     tex=r"\tfrac1n\mathbb E_{\mu^0}[((\rho^i)^2-1)\|g^{c\to i}\|^2]"
     r"\le\tfrac{\sigma^2}{n}(\chi^2(\mu^i,\mu^0)+2\delta_{\mathrm{env}}^i)",
     on=SYSTEMS,
-    derivation="Where rho > 1, rho^2 - 1 = (rho - 1)^2 + 2 (rho - 1); elsewhere it is negative. "
+    derivation="Where rho > 1, rho^2 - 1 = (rho - 1)^2 + 2 (rho - 1); elsewhere it is at most 0. "
     "The mean of (rho - 1)^2 is at most chi^2, that of the positive part of rho - 1 is "
     "delta_env^i, and ||g^{c->i}|| <= sigma.",
 )
@@ -265,8 +265,8 @@ def sec52_chain(stack: FiniteStack) -> rc.Sides:
 )
 def sec52_client(epsilon: Any, others: Any) -> rc.Sides:
     """Applied by the client the ratio is unbounded and so is the second moment: an agent that sees
-    a common state with chance epsilon has mu^0/mu^i >= 1/(4 epsilon) and second moment >= 1/(16
-    epsilon) for a direction of length one.
+    with chance epsilon a state that every other one sees with chance 1/2 or more has mu^0/mu^i >=
+    1/(4 epsilon) and second moment >= 1/(16 epsilon) for a direction of length one.
     """
     return go.client_side_of_rare_state(go.rare_state(epsilon, others), epsilon)
 

@@ -112,7 +112,16 @@ def nu_ge_1(stack: FiniteStack) -> rc.Sides:
     "sec62_psd",
     ref="Section 6.2, Example 5",
     tex=r"A(s)\succeq0\Rightarrow\nu=1",
-    on=replace(SYSTEMS, repair=_only_objectives, view=_squares),
+    on=replace(
+        SYSTEMS,
+        repair=_only_objectives,
+        view=_squares,
+        meaning={
+            **SYSTEMS.meaning,
+            "A": "M(s) in A(s) = M(s)' M(s) + c I, c >= 0 the least with which sym(Abar^i) >= "
+            "floor for every agent",
+        },
+    ),
 )
 def sec62_psd(stack: FiniteStack) -> rc.Sides:
     """nu = 1 where every A(s) is symmetric positive semidefinite."""
@@ -319,7 +328,7 @@ def thm1_weights(instance: Any) -> rc.Sides:
     "w^4 = 1, lambda^2 = lambda^c, lambda^4 = lambda^i.",
 )
 def thm1_weights_corrected(instance: Any) -> rc.Sides:
-    """Lemma D.4's weights are w^3 = 2 C^{4,3}/lambda^i, w^2 = 2 C^{4,2}/lambda^i and w^1 = 2
-    C^{4,1}/lambda^i + 2 w^2 C^{2,1}/lambda^c.
+    """With C^{3,1} = C^{3,2} = 0, Lemma D.4's weights are w^3 = 2 C^{4,3}/lambda^i, w^2 = 2
+    C^{4,2}/lambda^i and w^1 = 2 C^{4,1}/lambda^i + 2 w^2 C^{2,1}/lambda^c.
     """
     return at.theorem_weights(instance, product=True)

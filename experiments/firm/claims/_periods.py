@@ -16,6 +16,7 @@ import ratecheck as rc
 from experiments.firm.claims._chains import MEANING, processes
 from experiments.firm.theory.assembly import SecondStep
 from experiments.firm.theory.client_gradients import Estimate, Printed, smoothness
+from linsys.linalg import lambda_min, transpose
 
 #: Features of the policy so short that C_psi < 1, which Lemmas 4 to 6 take for granted.
 SHORT = rc.interval(low=0.1, high=0.7)
@@ -29,7 +30,7 @@ _MEANING = {
     "radius": "the radius of the ball that critics are projected on",
     "past": "each client's batch one step before: the shares of the transitions (s, a, s')",
     "batches": "two clients' batches: the shares of the transitions (s, a, s')",
-    "a": "the step size times L_H",
+    "a": "the step size times L_H, in (25) times L_J",
 }
 
 
@@ -86,13 +87,24 @@ def printed(extra: Mapping[str, rc.Field] | None = None, **sizes: tuple[int, int
     return _space(fields, OnePolicy, **sizes)
 
 
+def of_every_policy(known: Printed, chains: Any) -> Printed:
+    """The text's constants with a lambda_A, and so an R_w, that serve every policy.
+
+    -x'A x >= (1 - gamma) sum_s d_pi(s) (phi(s)'x)^2, and d_pi(s) is at least the smallest P(s|s',
+    a).
+    """
+    spread = lambda_min(transpose(chains.phi) @ chains.phi)
+    lambda_A = (1 - chains.gamma) * chains.P.min(axis=(1, 2, 3)) * spread
+    return replace(known, R_w=2 * known.r_max / lambda_A)
+
+
 class Synchronised(_Instance):
     """Two clients at an aggregation: one policy, states of d_pi, and any critics in H."""
 
     @cached_property
     def known(self) -> Printed:
         """The text's constants."""
-        return Printed.of([self.chains], self.r_max)
+        return of_every_policy(Printed.of([self.chains], self.r_max), self.chains)
 
     @cached_property
     def pair(self) -> list[Estimate]:
@@ -165,14 +177,8 @@ class Pair(_Period):
 
     @cached_property
     def known(self) -> Printed:
-        """The text's constants, for every policy.
-
-        With one feature a state -x'A x >= (1 - gamma) sum_s d_pi(s) x(s)^2, and d_pi(s) is at least
-        the smallest P(s|., .).
-        """
-        known, P = Printed.of(self.step.policies, self.r_max), self.chains.P
-        lambda_A = (1 - self.chains.gamma) * P.min(axis=(1, 2, 3))
-        return replace(known, R_w=2 * self.r_max / lambda_A)
+        """The text's constants."""
+        return of_every_policy(Printed.of(self.step.policies, self.r_max), self.chains)
 
 
 def _tabular(space: rc.Space) -> rc.Space:

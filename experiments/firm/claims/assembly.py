@@ -45,11 +45,11 @@ from linsys.linalg import Numbers, norm
     note="Lemma 4 is false: tabular critics (zeta = 0), w = w_* and B to infinity leave "
     "||sum_j lambda^j (Delta^j - grad J^j)||^2, which nothing on the right covers: Delta lacks "
     "the factor gamma/(1-gamma) of grad J and averages over d_pi, not over the discounted "
-    "occupancy. C_psi = 1 is assumed silently. And (16) needs lambda_t to be known before step t, "
-    "while F.1.2 and Lemma 10 take the clients' average, which is made of the gradients of step "
-    "t: then all M noises have to be bounded at once, a factor M of the term in 1/(C B), see "
-    "firm.eq16_corrected. As it stands the left side of Theorem 1 has an error that neither B nor "
-    "features remove.",
+    "occupancy. C_psi <= 1 is assumed silently. And (16) needs lambda_t to be known before step "
+    "t, while F.1.2 and Lemma 10 take the clients' average, which is made of the gradients of "
+    "step t: then all M noises have to be bounded at once, a factor M of the term in 1/(C B), "
+    "see firm.eq16_corrected. As it stands the left side of Theorem 1 has an error that neither "
+    "B nor features remove.",
     corrected="eq17_corrected",
     main=True,
 )

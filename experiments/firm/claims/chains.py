@@ -88,8 +88,9 @@ def _moves(s: Any) -> Any:
     ),
     expect="violated",
     note="Every such policy is irreducible and aperiodic, but its distances are |1 - 2 p|^t / 2 "
-    "with p = pi(move|s), and p may tend to 0: no rho < 1 is left. (33) has one rho for all "
-    "iterates, so that Theorem 1 needs P(.|s, a) with overlapping rows, or bounded policies.",
+    "with p = pi(move|s), and p may tend to 0: no rho < 1 is left. An instance refutes one pair, "
+    "p to 0 every one. (33) has one rho for all iterates, so that Theorem 1 needs one pair for "
+    "all policies, which overlapping rows P(.|s, a) or bounded parameters provide.",
     corrected="lemma2",
     reading_of="lemma2",
     reading="One pair (kappa, rho) for all policies. Lemma 6 and (33) have the same constants at "
@@ -157,15 +158,15 @@ def eq10(instance: Any) -> rc.Sides:
     tex=r"\mathbb E\,g=\Delta(\theta,w)",
     on=CRITICS,
     expect="violated",
-    note="The chain goes on from the state in which the last batch, of another policy, has ended. "
-    "Two states, all transitions 1/2, r = 1 for the first action, a tabular critic, pi = 1/2, "
-    "B = 1 and s_0 = 1: E g = (1/4, -1/4, 0, 0) against Delta = (1/8, -1/8, 1/8, -1/8). So "
-    "E[Z_c | F_t] in (16) is not zero, and a bias of order 1/B joins (17); its square, of "
-    "order 1/B^2, does not fall with C.",
+    note="The chain goes on from the state in which the critic's batch has ended, whose law "
+    "given F_t is not d_pi but at best near it. Two states, all transitions 1/2, r = 1 for the "
+    "first action, a tabular critic, pi = 1/2, B = 1 and s_0 = 1: E g = (1/4, -1/4, 0, 0) "
+    "against Delta = (1/8, -1/8, 1/8, -1/8). So E[Z_c | F_t] in (16) is not zero, and a bias of "
+    "order 1/B joins (17); its square, of order 1/B^2, need not fall with C.",
     corrected="eq10_corrected",
     reading_of="eq10",
-    reading="Batches that begin where Algorithms 2 and 3 let them begin, in the last state of the "
-    "critic's batch under another policy; (16) takes the mean to be Delta there.",
+    reading="Batches that begin where Algorithms 2 and 3 let them begin, in the last state of "
+    "the critic's batch, whose law given F_t is not d_pi; (16) takes the mean to be Delta there.",
 )
 def eq10_start(instance: Any) -> rc.Sides:
     """E g = Delta(theta, w) for batches of 1 to 4 consecutive transitions, Delta with s ~ d_pi,
@@ -370,9 +371,10 @@ def eq49_LJ_normalised(chains: Chains, there: Any, x: Any, gap: Any, c: Any) -> 
     ref="below equation (49), with the cited constant",
     tex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi(1+\lceil\log_\rho\kappa^{-1}\rceil+(1-\rho)^{-1})",
     on=WALKS,
-    derivation="Implied by firm.eq49_LJ_corrected for softmax policies where rho = 1 - sum_s' min "
-    "P(s'|s, a), as for walks: r_max C_psi^2/(1-gamma) (3/4 + 1/(2(1-rho))) is more than twice "
-    "that. For two-row overlaps alone no proof is known here.",
+    derivation="Implied by firm.eq49_LJ_corrected for softmax policies, C_pi = C_psi/4 and L_psi "
+    "= C_psi^2/4, where rho = 1 - sum_s' min P(s'|s, a), as for walks: r_max C_psi^2/(1-gamma) "
+    "(3/4 + 1/(2(1-rho))) is more than twice that. For two-row overlaps alone no proof is known "
+    "here.",
     uses=["eq49_LJ_corrected"],
     printed_as="ours",
 )

@@ -93,7 +93,9 @@ def eq47(step: Any, batches: Any, past: Any) -> rc.Sides:
     note="The seven terms of (47) are right. Lemma 5 bounds a second moment, the root of which is "
     "2 sqrt(E||w_* - w||^2); (48) has 2 sqrt(E||w_* - w||), see firm.eq48_critic. The "
     "counterexample of Lemma 9 has one policy, so that the last term is zero: 132 against 85. "
-    "Two more slips: Lemma 4's step (firm.eq48_policies), and Lemma 6's root has r_max + 2 R_w "
+    "With one lambda_A for all policies R_w is larger; critics scaled with it have the left side "
+    "larger by as much, the noise by no more, the critics' terms by the root of it only. Two "
+    "more slips: Lemma 4's step (firm.eq48_policies), and Lemma 6's root has r_max + 2 R_w "
     "(firm.eq48_noise).",
     corrected="eq47_48_corrected",
     uses=["eq47", "lemma4", "lemma5", "lemma6"],
@@ -158,14 +160,15 @@ def eq48_policies(step: Any, known: Any, size: Any) -> rc.Sides:
     on=printed(),
     expect="violated",
     note="The root of Lemma 5's second moment is 2 sqrt(E||w_* - w||^2); the exponent is lost. "
-    "The printed form is not homogeneous: it fails as soon as ||w_* - w|| exceeds about one, which "
-    "two points of H, of radius 2 r_max / lambda_A, do. The bias of Theorem 1 is of the order of "
-    "the root of the critic's mean square error; (33) then reads eps_critic as a bound of a first "
-    "moment, once, and of a second moment, in 12 eps_critic.",
+    "The printed form is not homogeneous: as (1 + gamma) C_psi < 2 it holds where ||w_* - w|| <= "
+    "1, and it fails along any direction in which g changes as soon as ||w_* - w|| is large "
+    "enough, which r_max makes it for points of H, of radius 2 r_max / lambda_A. The bias of "
+    "Theorem 1 is of the order of the root of the critic's mean square error; (33) then reads "
+    "eps_critic as a bound of a first moment, once, and of a second moment, in 12 eps_critic.",
     corrected="eq48_critic_corrected",
 )
 def eq48_critic(instance: Any) -> rc.Sides:
-    """E||g^{j,c} - g^{j,c}(w_*)|| <= 2 sqrt(E||w_* - w||), with C_psi < 1."""
+    """E||g^{j,c} - g^{j,c}(w_*)|| <= 2 sqrt(E||w_* - w||), with C_psi < 1. Here B = 1."""
     return at.eq48_critic(instance.at)
 
 
@@ -178,7 +181,7 @@ def eq48_critic(instance: Any) -> rc.Sides:
     "1; if w is random, E||w_* - w|| <= sqrt(E||w_* - w||^2).",
 )
 def eq48_critic_corrected(instance: Any) -> rc.Sides:
-    """E||g^{j,c} - g^{j,c}(w_*)|| <= (1 + gamma) C_psi ||w_* - w||."""
+    """E||g^{j,c} - g^{j,c}(w_*)|| <= (1 + gamma) C_psi ||w_* - w||. Here B = 1, the worst case."""
     return at.eq48_critic(instance.at, (1 + instance.chains.gamma) * instance.chains.C_psi)
 
 
@@ -307,9 +310,10 @@ def lemma9_corrected(step: Any, size: Any, L: Any) -> rc.Sides:
     ref="equations (50) to (52)",
     tex=r"\|\theta_t^c-\theta_t^{c'}\|\le4Ra(t-t_0)",
     on=STEPS,
-    note="Two slips that cancel: the sums of (50) and (51) have t - t_0 + 1 terms where t - t_0 "
-    "steps were made (at t = t_0 they leave 4 R a of nothing), and the triangle inequality in (51) "
-    "has a factor 2 too many. (50) also lacks the step size.",
+    note="Slips without harm: the sums of (50) and (51) have t - t_0 + 1 terms where t - t_0 "
+    "steps were made (at t = t_0 they leave 4 R a of nothing), of which (52) counts t - t_0, and "
+    "the triangle inequality in (51) has a factor 2 too many. The formula for theta_t^c above "
+    "(50) also lacks the step size.",
 )
 def eq50_52(g: Any, lam: Any, R: Any, a: Any) -> rc.Sides:
     """||theta_t^c - theta_t^c'|| <= 4 R a (t - t_0)."""

@@ -163,8 +163,8 @@ def law_batch(g: Numbers, noise: Numbers, beta: Numbers, R: Numbers, size: Numbe
     derivation="The second form of firm.law_covariance; terms of two clients have mean zero.",
 )
 def law_bias(points: Any, chances: Any, beta: Any) -> rc.Sides:
-    """Independent clients with one distribution: E (1/C) sum_c A_c (lambda^c - lambdabar) = (1 -
-    1/C) E (A - E A) lambda*.
+    """Independent clients with one distribution and the weights lambda^c = lambda*^c (eta_t = 1):
+    E (1/C) sum_c A_c (lambda^c - lambdabar) = (1 - 1/C) E (A - E A) lambda*.
     """
     return at.bias(points, chances, beta, _CLIENTS)
 
@@ -200,9 +200,9 @@ def law_no_speedup(points: Any, chances: Any, beta: Any) -> rc.Sides:
     "u_c||^2 with X and u independent, (1/C^2) sum_{c,c'} (1_{c=c'} - 1/C)^2 tr(Gamma Sigma).",
 )
 def law_time(points: Any, chances: Any, beta: Any) -> rc.Sides:
-    """At constant parameters, with batches that are independent over time and clients: E T_t = E
-    T_1 / t^2 + ((t - 1)/t^2) ((C - 1)/C^2) tr(Gamma Sigma), Gamma = E (A - E A)'(A - E A), Sigma =
-    Cov lambda*: 1/(C t) for large t.
+    """At constant parameters, with eta_t = 1/t and batches of one distribution, independent over
+    time and clients: E T_t = E T_1 / t^2 + ((t - 1)/t^2) ((C - 1)/C^2) tr(Gamma Sigma), Gamma = E
+    (A - E A)'(A - E A), Sigma = Cov lambda*: 1/(C t) for large t.
     """
     return at.averaged(points, chances, beta, _RUNS)
 
@@ -280,8 +280,9 @@ def thm1_drift_product(
     "of the last aggregation, whose columns are s + L_J alpha R K away or less.",
 )
 def law_additive(g: Numbers, s: Numbers, walked: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
-    """T_disagr <= (2 R M / beta)^2 (s + L_J alpha R K)^4, s the largest noise of a gradient and K
-    steps since the aggregation.
+    """With the solutions lambda*^c of this step as weights (eta_t = 1): T_disagr <= (2 R M /
+    beta)^2 (s + L_J alpha R K)^4, s the largest noise of a gradient and K steps since the
+    aggregation.
     """
     measured = second_order(g, beta, R)[0]
     return measured, 2 * R * g.shape[2] / beta * (s + walked) ** 2

@@ -287,7 +287,8 @@ def lemma6_one_hot(chains: Any, r_max: Any, lam: Any) -> rc.Sides:
 )
 def lemma6_corrected(chains: Chains, r_max: Numbers, lam: Numbers, longest: int = 8) -> rc.Sides:
     """E||(g(w_*) - Delta(w_*)) lambda||^2 <= R^2 (3 + 4 kappa rho / (1 - rho)) / B with R = C_psi
-    (r_max + (1+gamma) R_w), stationary chain; so C_psi^2 before the printed bound suffices.
+    (r_max + (1+gamma) R_w), stationary chain, lambda fixed before the samples; so C_psi^2 before
+    the printed bound suffices. Here B = 1, ..., 8 and kappa = 1.
     """
     R = at.gradient_bound(chains, r_max, chains.R_w(r_max))
     scale = R**2 * at.mixing_factor(chains, 3)
@@ -301,12 +302,12 @@ def lemma6_corrected(chains: Chains, r_max: Numbers, lam: Numbers, longest: int 
     r"E[|\psi|^2\mid s]\,\max|\delta\lambda|^2}B\Big(3+\frac{4\kappa\rho}{1-\rho}\Big)",
     on=WEIGHTED_LONG,
     derivation="E||Z||^2 and ||E[Z | s]||^2 are at most this; R was used for nothing else.",
-    sharpens="lemma6",
+    sharpens="lemma6_corrected",
 )
 def lemma6_sharper(chains: Chains, lam: Numbers, longest: int = 8) -> rc.Sides:
     """E||(g(w_*) - Delta(w_*)) lambda||^2 <= max_s E[|psi|^2 | s] max |delta lambda|^2 (3 + 4 kappa
-    rho / (1 - rho)) / B for B = 1, ..., 8 transitions of the stationary chain, kappa = 1, the
-    second maximum over transitions.
+    rho / (1 - rho)) / B for B = 1, ..., 8 transitions of the stationary chain, kappa = 1, lambda
+    fixed before the samples, the second maximum over transitions.
     """
     error = (chains.errors(chains.values(chains.w_star)) * lam[:, None, None, None]).sum(axis=-1)
     largest = np.abs(error).max(axis=(1, 2, 3))

@@ -98,9 +98,9 @@ def lemma1_sharper(A: rc.Numbers, other: rc.Numbers, beta: rc.Numbers, R: rc.Num
     note="The lemma is about (2), the experiments solve (9). Solutions of (9) do not change if all "
     "gradients are multiplied by c, the bound falls by c^2. (c, 0) and (0, c) in one dimension, "
     "beta = 1: lambda = (1/6, 5/6) and (5/6, 1/6), 0.94 apart, against 8 c^2. By firm.eq9_beta "
-    "the effective beta is beta tr G / M: near a common stationary point of all objectives the "
-    "implemented solver is as sensitive as without a regulariser, and Theorem 1 says nothing of "
-    "it.",
+    "the effective beta is beta tr G / M, which vanishes with the gradients: what bounds the "
+    "moves of the weights is the ratio of differences to the gradients' length "
+    "(firm.lemma1_impl_corrected), and Theorem 1 says nothing of it.",
     corrected="lemma1_impl_corrected",
     reading_of="lemma1",
     reading="Lemma 1 read as a statement about the weights that the experiments compute. Appendix "
@@ -173,7 +173,7 @@ def eq38(A: Any, beta: Any, lam: Any) -> rc.Sides:
     r"k\|\lambda-\lambda^*\|^2",
     on=one_client({"beta": BETA, "lam": LAM}),
     derivation="f(lambda) - f(lambda*) = <grad f(lambda*), u> + u'(G + k I) u with u = lambda - "
-    "lambda*; the first term is not negative by optimality. Equality for parallel g^j.",
+    "lambda*; the first term is not negative by optimality. Equality for equal g^j.",
     sharpens="eq38",
 )
 def eq38_sharper(A: rc.Numbers, beta: rc.Numbers, lam: rc.Numbers) -> rc.Sides:

@@ -107,8 +107,9 @@ def law_covariance(g: Numbers, lam: Any) -> rc.Sides:
     tex=r"\mathcal T\le\frac1C\sum_c\|(A_c-\bar A)P\|_{\rm op}^2\cdot\frac1C\sum_c"
     r"\|\lambda^c-\bar\lambda\|^2",
     uses=["law_covariance"],
-    derivation="firm.law_covariance; P changes no vector of sum zero. Noise that is common to all "
-    "objectives of a client drops out. (20) has R^2 in the place of the first factor.",
+    derivation="firm.law_covariance; P changes no vector of sum zero. Noise that is common to "
+    "all objectives of a client drops out. The first line of (19) has R^2 in the place of the "
+    "first factor, and the l1 norm in the second.",
 )
 def law_cauchy_schwarz(g: Numbers, lam: Any) -> rc.Sides:
     """T_disagr <= mean ||(A_c - Abar) P||_op^2 mean ||lambda^c - lambdabar||^2, means over the
@@ -196,10 +197,10 @@ def law_second_order(g: rc.Numbers, beta: rc.Numbers, R: rc.Numbers) -> rc.Sides
     on=SOLVED,
     note="False for weights of (11) that remember other steps: gradients (1.1, 0.9) and (0.9, "
     "1.1), weights (1, 0) and (0, 1), beta = 10: 0.01 against 0.00044.",
-    derivation="The geometric mean of firm.law_without_beta and firm.law_second_order. With noise "
-    "of length s it is at most 2 R M s^3 / beta; to leading order in s attained at beta = 2 R M s "
-    "for M = 2, where both are, and below which a smaller beta makes no larger drift. Roots of "
-    "both sides are compared.",
+    derivation="The geometric mean of firm.law_without_beta and firm.law_second_order. Where no "
+    "gradient is more than s from the clients' mean it is at most 2 R M s^3 / beta; to leading "
+    "order in s attained at beta = 2 R M s for M = 2, where both are, and below which a smaller "
+    "beta makes no larger drift. Roots of both sides are compared.",
 )
 def law_first_order(g: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
     """With the solutions lambda*^c of this step as weights (eta_t = 1): T_disagr <= (2R/beta) V

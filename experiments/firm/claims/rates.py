@@ -263,11 +263,15 @@ def rem1() -> Sequence[rc.Regime]:
     printed_as="ours",
     tex=r"\mathcal T^{\rm disagr}=O\Big(\frac{M^{3/2}}\beta\Big(\frac1{\sqrt B}+"
     r"\alpha K\Big)\Big)",
-    derivation="(23), (24) and (33) as they stand; firm.law_additive has sharper exponents.",
+    derivation="firm.eq26_sharper, and firm.eq24_present with firm.lemma9_corrected for b = 0: "
+    "exact critics, restarted samples and softmax policies. Other critics add what is of order "
+    "(M/beta) b. firm.law_additive has sharper exponents.",
+    uses=["eq26_sharper", "eq24_present", "lemma9_corrected"],
 )
 def rem1_corrected() -> Sequence[rc.Regime]:
-    """The client drift is O(alpha^2 K^2); the disagreement drift O((M^{3/2}/beta)(B^{-1/2} + alpha
-    K)), which does not vanish with alpha.
+    """The client drift is O(alpha^2 K^2); with restarted samples and exact critics the
+    disagreement drift is O((M^{3/2}/beta)(B^{-1/2} + alpha K)), which does not vanish with alpha.
+    Fitted here: the exponents in alpha.
     """
     return _drifts(product=False)
 

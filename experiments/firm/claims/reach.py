@@ -135,14 +135,16 @@ def explicit_bound_vacuous(scales: reach.Scales, B: Numbers, beta: Numbers) -> r
     tex=r"B\ge4.4\cdot10^{13}",
     on=BEST,
     note="With beta as in (1), not the experiments' beta of (9). In general B grows like "
-    "M^3/beta^2: 4.4e9 at beta = 1. A tabular critic on S states has "
-    "lambda_A <= (1-gamma)/S, which multiplies B by S^8.",
+    "M^3/beta^2: 4.4e9 at beta = 1. A tabular critic on S states has lambda_A <= (1-gamma)/S, "
+    "which multiplies B by about S^8 or more as gamma goes to 1 (for S = 2 by 133 or more at "
+    "gamma = 0.5).",
     uses=["explicit_bound_vacuous"],
     derivation="The derivation of firm.explicit_bound_vacuous, at gamma = 0.99.",
 )
 def batch_needed(scales: Any, one: Any) -> rc.Sides:
-    """For gamma in [0.5, 0.99], M >= 2 and beta = 0.01, r_max = 1, C_psi = sqrt(2): B has to be at
-    least 4.4 10^13 for (33)'s term in sqrt(1/B) to fall below the trivial bound.
+    """For gamma in [0.5, 0.99], M >= 2, beta = 0.01, r_max = 1, C_psi = sqrt(2), any rho and any
+    critic that can represent constants: B has to be at least 4.4 10^13 for (33)'s term in
+    sqrt(1/B) to fall below the trivial bound.
     """
     return (reach.batch_needed(scales, one / 100), 44 * 10**12 * one)
 

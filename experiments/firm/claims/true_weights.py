@@ -101,8 +101,8 @@ def law_true_large_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -
     derivation="|A_c u|^2 <= s |A_c u| + s R |u|_1 as in firm.law_true_weights, |u|_1 <= 2.",
 )
 def law_true_without_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
-    """sqrt(T_disagr) <= (1/C) sum_c (s_c + sqrt(s_c^2 + 8 R s_c))/2, s_c = max_j ||g^{j,c} - g^j||:
-    B^{-1/2} without beta or M.
+    """sqrt(T_disagr) <= (1/C) sum_c (s_c + sqrt(s_c^2 + 8 R s_c))/2, s_c = max_j ||g^{j,c} -
+    g^j||: T_disagr is of order B^{-1/2}, without beta or M.
     """
     apart = at.longest(g - truth[:, None])
     bound = agent_mean((apart + np.sqrt(apart**2 + 8 * R[:, None] * apart)) / 2)

@@ -209,9 +209,9 @@ def _nuclear_sides(devices: Devices) -> rc.Sides:
     printed_as="ours",
     derivation="The penalty is (c/2s) (r sum_j ||B_j||^2 ||A_j x'||^2 - ||BA x'||^2), and r sum "
     "p_j^2 >= (sum p_j)^2 >= ||BA x'||_*^2 with p_j = ||B_j|| ||A_j x'||. Attained by balanced "
-    "factors whose components have one length; a rotation of any factors makes them so if all "
-    "devices have the same inputs. Zero exactly if all B_j A_j x' are alike, and then BA x' has "
-    "rank one.",
+    "factors whose components have one length; a rotation of balanced factors gives them one, for "
+    "all devices at once if all have the same inputs. For k < r zero exactly if all B_j A_j x' "
+    "are alike, and then BA x' has at most rank one.",
 )
 def loss_bias_nuclear(devices: Devices) -> rc.Sides:
     """f_i^S - f_i >= (c/2s) (||BA x'||_*^2 - ||BA x'||^2), c = (r/k - 1)/(r - 1), x' the inputs:
@@ -226,18 +226,19 @@ def loss_bias_nuclear(devices: Devices) -> rc.Sides:
     tex=r"f_i^{\mathcal S}\ge\frac1{2s}\min_{\sigma\ge0}\sum_j(\sigma_j-t_j)^2+c\Big("
     r"\big(\sum_j\sigma_j\big)^2-\sum_j\sigma_j^2\Big)",
     on=DEVICES,
-    note="With t = (1, 1) and r = 2, k = 1 the minimum of f^S is 1/2 while f has minimum 0: no "
-    "training of f^S reaches f. Where W* - W0 has rank one, as for one input and one output, equal "
-    "components attain f^S = f = 0: nothing shrinks there. Minimisers keep the singular vectors "
-    "and shrink the values by a common threshold, sigma = (t - c sum sigma)_+ / (1 - c).",
+    note="For M = I, r = 2, k = 1 and W* - W0 with the singular values (1, 1) the minimum of f^S "
+    "is 1/2 while f has minimum 0: no training of f^S reaches f. Where W* - W0 has rank one, as "
+    "for one input and one output, equal components attain f^S = f = 0: nothing shrinks there. "
+    "For c < 1 and M = I minimisers keep the singular vectors and shrink the values by a common "
+    "threshold, sigma = (t - c sum sigma)_+ / (1 - c).",
     printed_as="ours",
     uses=["loss_bias_nuclear"],
     derivation="fslora.loss_bias_nuclear and von Neumann's <d, BA x'> >= -sum sigma t.",
 )
 def minimum(devices: Devices) -> rc.Sides:
     """f_i^S(B, A) >= min over sigma >= 0 of (1/2s) (sum (sigma - t)^2 + c ((sum sigma)^2 - sum
-    sigma^2)), t the singular values of the residuals; for k = 1 the error of the best product of
-    rank one, whatever r is.
+    sigma^2)), t the singular values of the residuals of s samples, c = (r/k - 1)/(r - 1), 0 for
+    r = 1; for k = 1 < r it is the error of their best approximation of rank one, whatever r is.
 
     The singular values of d (s, m) are t_1 >= t_2, and the bound is
     (t_1^2 + t_2^2 - t_1 sigma_1 - t_2 sigma_2) / 2s.
@@ -254,7 +255,7 @@ def minimum(devices: Devices) -> rc.Sides:
 @PAPER.identity(
     "minimum_attained",
     ref="Section 3.1: minimisers of f^S",
-    tex=r"B=U\sqrt\Sigma\,R,\ A=R^\top\sqrt\Sigma\,V^\top,\ \|B_j\|=\|A_j\|",
+    tex=r"B=U\sqrt\Sigma\,R,\ A=R^\top\sqrt\Sigma\,V^\top,\ \|B_j\|=\|A_j\|=\|B_1\|",
     on=TARGETS,
     printed_as="ours",
     uses=["minimum"],
@@ -272,8 +273,9 @@ def minimum_attained(first: Numbers, second: Numbers, k: Numbers) -> rc.Sides:
     ref="Section 4: a stationary point of (2) as a solution",
     tex=r"\nabla f^{\mathcal S}=0,\quad\|\nabla f\|^2=2c^2\sigma_1\sigma_2(\sigma_1+\sigma_2)",
     on=TARGETS,
-    note="grad f is not small where grad f^S is: t = (1, 1), k = 2 has c = 1/3, sigma = 3/4 and "
-    "||grad f||^2 = 3/16 at a global minimum of f^S, and more where A and B differ in length. "
+    note="grad f is not small where grad f^S is. With t the singular values of W* - W0, t = (1, "
+    "1) and k = 2 have c = 1/3, sigma = 3/4 and ||grad f||^2 = 3/16 at a global minimum of f^S, "
+    "and more where A and B differ in length. "
     "For k = 1, so c = 1, and t_1 > t_2 > 0 the minimisers have rank one and are saddles of f; for "
     "t_1 = t_2 there are others: t = (1, 1), B = [[1, 1, 0, 0], [0, 0, 1, 1]]/2 and A = B' have "
     "sigma = (1/2, 1/2) and ||grad f||^2 = 1/2.",
@@ -308,11 +310,12 @@ def stationary(first: Numbers, second: Numbers, k: Numbers) -> rc.Sides:
     printed_as="ours",
     derivation="The penalty's gradient is (B (Cov o AMA'), (Cov o B'B) A M) with Cov = c (r I - "
     "11'), and 0 <= r diag(K) - K <= r diag(K) for a positive semidefinite K of size r. Attained "
-    "by A_j all alike and B_j that sum to zero.",
+    "by A_j all alike and B_j of one length that sum to zero, for M a multiple of I.",
 )
 def gradient_bias(devices: Devices) -> rc.Sides:
-    """||grad f_i^S - grad f_i|| <= (r/k_i - 1) (r/(r - 1)) ||M_i|| sqrt(||B||^2 a^4 + ||A||^2 b^4),
-    a the longest row of A and b the longest column of B.
+    """For least squares, ||grad f_i^S - grad f_i|| <= (r/k_i - 1) (r/(r - 1)) ||M_i|| sqrt(||B||^2
+    a^4 + ||A||^2 b^4), a and b the lengths of the longest row of A and of the longest column of B,
+    ||M_i|| the operator norm of M_i = E xx' of device i's data.
 
     c is :func:`coupling`; a and b are the largest lengths of a row of A and of a column of B.
     """

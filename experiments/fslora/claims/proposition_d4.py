@@ -193,8 +193,9 @@ def prop_d4_i_blocks(Q: Numbers, k: Numbers, v: Numbers) -> rc.Sides:
     ref="Proposition D.4 (ii)",
     tex=r"\|\nabla f_i^{\mathcal S}(X)-\nabla f_i^{\mathcal S}(Y)\|\le\frac r{k_i}L\|X-Y\|",
     on=SMOOTH,
-    note="||E T (g(TX) - g(TY))|| is at most L sqrt(E||T v||^2 E (T v')^2) <= L (r/k) ||X - Y||, v "
-    "and v' of length one: attained in b, as in (i). A function of BA has no factor at all: "
+    note="With T = diag(S, I) and the gradient g of f_i, ||E T (g(TX) - g(TY))|| is at most L "
+    "sqrt(E||T (X - Y)||^2 E||T v||^2) <= L (r/k) ||X - Y|| for some v of length one: attained in "
+    "b, as in (i). A function of BA has no factor at all, with the L of a larger ball: "
     "fslora.d4_local_corrected.",
     uses=["lemma_d3_9"],
 )
@@ -215,7 +216,7 @@ def prop_d4_ii(instance: Any) -> rc.Sides:
     uses=["prop_d4_ii"],
 )
 def prop_d4_iii(instance: Any) -> rc.Sides:
-    """f^S is L (1/N) sum_i r/k_i-smooth."""
+    """f^S is L (1/N) sum_i r/k_i-smooth if all f_i are L-smooth as functions of (B, A)."""
     s = instance
     changed, chance = _changed(s)
     mean = (chance[..., None] * changed).sum(axis=2).sum(axis=1) / s.k.shape[1]
@@ -271,8 +272,8 @@ D4_EQUALITY_CORRECTED = true_variant(
     derivation="||S|| = r/k and E S = I, and the loss is linear in S. Attained.",
 )
 def d4_affine(C: Numbers, k: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
-    """For f = <C, BA>, which is L = ||C||-smooth, f~(.; S) is (r/k) L-smooth and f^S is L-smooth:
-    not (r/k)^2 and r/k.
+    """For f = <C, BA>, which is L-smooth with L = ||C||, the operator norm, f~(.; S) is (r/k)
+    L-smooth and f^S is L-smooth: not (r/k)^2 and r/k.
     """
     S, chance = sketches(k, U.shape[-1])
     by_B = (C @ transpose(V))[:, None] * S[:, :, None]
@@ -298,7 +299,8 @@ def d4_affine(C: Numbers, k: Numbers, U: Numbers, V: Numbers) -> rc.Sides:
 )
 def d4_i_centred(devices: Any, U: Any, V: Any) -> rc.Sides:
     """In the ball of radius rho around 0 f~_i(.; S) is (r/k_i)^2 L(rho)-smooth, L(rho) being the
-    largest Hessian norm of f_i in the same ball.
+    largest Hessian norm of f_i in the same ball; here for least squares with M = mu I, M the
+    second moment of the inputs.
     """
     return hessians.d4_i_centred(devices, U, V, sharp=False)
 
@@ -384,7 +386,7 @@ def d4_local(devices: Devices) -> rc.Sides:
 )
 def d4_local_corrected(devices: Devices) -> rc.Sides:
     """The Hessian of f~(.; S) at (B, A) is at most r/k times that of f at (B S^{1/2}, S^{1/2} A),
-    and that of f_i^S at most the largest of those: in particular L r/k- and L-smooth where f is
-    L-smooth on the ball of radius sqrt(r/k) rho.
+    and that of f_i^S at most the largest of those of f over S: in particular they are L r/k- and
+    L-smooth on the ball of radius rho around 0 if f is L-smooth on that of radius sqrt(r/k) rho.
     """
     return hessians.d4_local_corrected(devices)

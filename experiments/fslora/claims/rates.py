@@ -81,8 +81,8 @@ def _without_T(predicted: dict[str, float]) -> dict[str, float]:
     uses=["thm4_4"],
 )
 def cor4_5() -> Sequence[rc.Regime]:
-    """gamma = sqrt(N)/sqrt(T H Ltil) makes (1/T) sum_t E||grad f^S||^2 = O((F_0 + sigma_g^2 +
-    sigma_s^2 + sigma_h^2) sqrt(Ltil)/sqrt(T N H)); Algorithm 1, one sketch a round.
+    """gamma = sqrt(N)/sqrt(T H Ltil), T large enough, makes (1/T) sum_t E||grad f^S||^2 = O((F_0 +
+    sigma_g^2 + sigma_s^2 + sigma_h^2) sqrt(Ltil)/sqrt(T N H)); Algorithm 1, one sketch a round.
     """
     return exponents(at.corollary_step, False, _SQUARE_ROOTS)
 
@@ -93,11 +93,12 @@ COR4_5_FRESH = true_variant(
     source="FSLoRA, Corollary 4.5 with fresh sketches",
     text=cor4_5.text.replace("Algorithm 1, one sketch a round.", "fresh sketches in every step."),
     regimes=partial(exponents, at.corollary_step, True, _SQUARE_ROOTS),
-    note="For all T that keep gamma below the 1/(24 H L) that fslora.thm4_4_fresh allows at the "
-    "paper's ratios and c_h <= 0.67: T >= 2.7 10^4 L (H = 50) and 1.1 10^4 L (H = 20) for N = 20.",
+    note="At the paper's ratios and c_h <= 0.67 fslora.thm4_4_fresh allows gamma <= 1/(24 H L): "
+    "for N = 20 T >= 2.7 10^4 L (H = 50) and 1.1 10^4 L (H = 20). The rate as printed is for T >= "
+    "N^3 H^3 L^2/Ltil; before, the last term of that theorem is larger.",
     uses=["fslora.thm4_4_fresh"],
     derivation="fslora.thm4_4_fresh with this gamma: its last term is 6 (N L/T) (sigma_g^2 + "
-    "sigma_s^2 + 2 H sigma_h^2), of the order of the others only for T below N^3 H^3 L^2/Ltil.",
+    "sigma_s^2 + 2 H sigma_h^2), at most of the printed order for T >= N^3 H^3 L^2/Ltil.",
 )
 
 
@@ -125,7 +126,8 @@ def cor4_5_held() -> Sequence[rc.Regime]:
     r"\frac{8NL^2\,\overline{r^4/k^4}}{T\bar L}\Big(\frac{\sigma_g^2}H+\frac23(\sigma_s^2+2"
     r"\sigma_h^2)\Big)",
     on=HELD,
-    note="At the paper's N = 20 and ratios T >= 3.4 10^5 (c_h + 1) L, for every H.",
+    note="At the paper's N = 20 with a quarter of the devices at each ratio T >= 3.4 10^5 (c_h + "
+    "1) L, for every H.",
     uses=["thm4_4_corrected"],
     derivation="fslora.thm4_4_corrected with this gamma; the condition does not depend on H.",
 )
@@ -159,7 +161,7 @@ def cor4_5_corrected(s: at.Run) -> rc.Sides:
 )
 def speedup() -> Sequence[rc.Regime]:
     """Linear speed-up in the number of devices and of local steps: error (N H)^(-1/2) in a given
-    number of rounds; Algorithm 1, one sketch a round, the best step size.
+    large number of rounds; Algorithm 1, one sketch a round, the best step size.
     """
     return exponents(_many, False, _without_T(_SQUARE_ROOTS))
 
@@ -171,15 +173,16 @@ SPEEDUP_FRESH = true_variant(
     text=speedup.text.replace("Algorithm 1, one sketch a round", "fresh sketches in every step"),
     regimes=partial(exponents, _many, True, _without_T(_SQUARE_ROOTS)),
     uses=["fslora.thm4_4_fresh"],
-    derivation="fslora.thm4_4_fresh.",
+    derivation="fslora.thm4_4_fresh with the gamma of fslora.cor4_5_fresh, for T of the order N^3 "
+    "H^3 and more.",
 )
 SPEEDUP_HELD = true_variant(
     speedup,
     id="fslora.speedup_held",
     source="FSLoRA, Section 4, discussion of Corollary 4.5, what is true",
-    text="Algorithm 1, one sketch a round, the best step size, a given large number of rounds: the "
-    "error is O(N^(-1/2)), and where H sigma_s^2 is large against sigma_g^2 it does not fall with "
-    "H.",
+    text="Algorithm 1, one sketch a round, the best step size, a given large number of rounds: "
+    "the error is O(N^(-1/2)), and on the functions of fslora.thm4_4 it does not fall with H "
+    "where H sigma_s^2 is large against sigma_g^2.",
     latex=r"O(N^{-1/2}H^0)",
     regimes=partial(exponents, _many, False, _without_T(_HELD)),
     uses=["fslora.thm4_4_corrected"],

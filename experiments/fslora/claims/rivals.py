@@ -89,8 +89,9 @@ def heterolora(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
     derivation="Both factors of component j are averages of equal entries and zeros.",
 )
 def heterolora_idle(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
-    """Devices that do not move still shrink component j of BA, by the squared share of devices with
-    k_i >= j in every round.
+    """Where the server averages the padded modules, as in fslora.heterolora, and no device moves,
+    component j of BA is still multiplied by the squared share of devices with k_i >= j in every
+    round.
     """
     count, r = k.shape[1], A.shape[-2]
     one = 0 * k[..., None, None] + 1
@@ -164,7 +165,9 @@ def flexlora(B: Numbers, A: Numbers, k: Numbers, b: Numbers, a: Numbers) -> rc.S
     derivation="Pythagoras: ||P||^2 = ||P - P v v'||^2 + ||P v||^2.",
 )
 def flexlora_truncation(B: Numbers, A: Numbers, k: Numbers) -> rc.Sides:
-    """||P - P v v'||^2 + sigma_1^2 = ||P||^2, v the first right singular vector."""
+    """||P - P v v'||^2 + sigma_1^2 = ||P||^2 for P = (1/N) sum B_i A_i, sigma_1 its largest
+    singular value and v the first right singular vector.
+    """
     P = mean_product(B, A, k)
     gram = transpose(P) @ P
     top, cross = spectral(P) ** 2, gram[:, 0, 1]

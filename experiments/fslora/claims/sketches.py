@@ -101,11 +101,11 @@ def _mixed(*, values: Any, chance: Any) -> SimpleNamespace:
 
 @PAPER.identity(
     "def3_1",
-    ref="Definition 3.1",
+    ref="Definition 3.1, and what follows from it",
     tex=r"S=\frac rk\sum_{j\in I}e_je_j^\top,\quad S^2=\frac rkS,\ \operatorname{tr}S=r",
     on=RANKS,
-    note="The trace never varies: the random part of S always sums to zero, so a sketch cannot be "
-    "seen where all components B_j A_j are alike.",
+    note="The trace never varies: the random part of S always sums to zero, so BSA is the same "
+    "for all S where all components B_j A_j are alike.",
 )
 def def3_1(k: Numbers, r: int) -> rc.Sides:
     """S = (r/k) sum_{j in I} e_j e_j' has S^2 = (r/k) S and trace r, and the chances of the r over
@@ -167,8 +167,8 @@ def unbiased(devices: Devices) -> rc.Sides:
     ref="Lemma 3.2",
     tex=r"\nabla_B\ell=\nabla\ell\,A^\top S^\top,\quad\nabla_A\ell=S^\top B^\top\nabla\ell",
     on=DENSE,
-    note="Against five-point differences, exact for a polynomial of degree four. For the diagonal "
-    "S of Definition 3.1 the transposes change nothing.",
+    note="Measured on least squares, against five-point differences, exact for a polynomial of "
+    "degree four. For the diagonal S of Definition 3.1 the transposes change nothing.",
 )
 def lemma3_2(x: Numbers, d: Numbers, B: Numbers, A: Numbers, S: Numbers) -> rc.Sides:
     """The gradients of l(W0 + BSA) are grad l A'S' with respect to B and S'B' grad l with respect
@@ -247,7 +247,9 @@ def total_update_corrected(steps: at.LocalSteps) -> rc.Sides:
     note="With 1/N for every component, however few devices have touched it.",
 )
 def eq5_eq10(steps: at.LocalSteps) -> rc.Sides:
-    """X^t + (1/N) sum_i (X_i^{t,H} - X_i^{t,0}) = X^t - (gamma/N) sum_i sum_h g_i^h."""
+    """X^t + (1/N) sum_i (X_i^{t,H} - X_i^{t,0}) = X^t - (gamma/N) sum_i sum_h g_i^h, g_i^h the
+    stochastic gradient of l~(.; S_i) in step h.
+    """
     start = join(steps.B, steps.A)
     by_B, by_A = (sum(parts) for parts in zip(*steps.changes, strict=True))
     total = join(by_B @ steps._dense, steps._dense @ by_A).sum(axis=1)

@@ -131,8 +131,9 @@ def a41(devices: Devices, L: rc.Numbers) -> rc.Sides:
     "||X||^2 from this t on, and Cauchy-Schwarz.",
 )
 def a41_corrected(devices: Any, L: Any) -> rc.Sides:
-    """For every L and every X with BA x not zero, t X violates it, with t^2 = max(1, (L ||X||^2/2 -
-    <C, BA>) / ||BA x||^2), ||BA x||^2 the mean over the data and C = E (W0 x - y) x'.
+    """For every L and every X with BA x not zero, ||grad f(tX) - grad f(0)|| >= L ||tX|| for t^2 =
+    max(1, (L ||X||^2/2 - <C, BA>) / ||BA x||^2), ||BA x||^2 the mean over the data and C = E (W0 x
+    - y) x'; for every larger t it is more than L ||tX||.
     """
     return a41(at.far(devices, L), L)
 
@@ -214,7 +215,7 @@ def a41_point(devices: Devices, U: rc.Numbers, V: rc.Numbers) -> rc.Sides:
     uses=["a41_point"],
     derivation="fslora.a41_point with ||A||^2 + ||B||^2 <= rho^2 and ||BA|| <= rho^2/2. The "
     "largest value for M = mu I: B = (rho/sqrt 2) u e_1', A = (rho/sqrt 2) e_1 v' and a direction "
-    "of the same form, u and v the first singular vectors of C; with one input and output 3 "
+    "of the same form, u and v the first singular vectors of C; for m = n = 1 and x = 1 it is 3 "
     "rho^2/2 + |d|. Around another centre: fslora.a41_ball_centre.",
 )
 def a41_ball(devices: Devices, U: Numbers, V: Numbers) -> rc.Sides:
@@ -288,8 +289,8 @@ def a42(devices: Devices, sigma_s: Numbers, sigma_g: Numbers) -> rc.Sides:
     tex=r"\mathbb E\|\nabla\tilde f(tX;S)-\nabla f^{\mathcal S}(tX)\|^2\ge\sigma^2",
     on=ALONE_FAR,
     uses=["a42_one"],
-    derivation="fslora.a42_one and ||Y|| ||X|| >= <Y, X> = 2 t <C, BA> + 2 kappa t^3 q >= kappa "
-    "t^3 q.",
+    derivation="fslora.a42_one at t X, and ||Y|| ||X|| >= <Y, X> = 2 t <C, BA> + 2 kappa t^3 q >= "
+    "kappa t^3 q with Y = t (GA', B'G), G = C + kappa t^2 BA M.",
 )
 def a42_corrected(devices: Devices, sigma: Numbers) -> rc.Sides:
     """For every sigma and k < r the variance by the sketch is at least sigma^2 at t X, X of one
@@ -315,7 +316,9 @@ def a42_corrected(devices: Devices, sigma: Numbers) -> rc.Sides:
     derivation="The gradient is r/k times (GA', B'G) with chance k/r, and zero otherwise.",
 )
 def a42_one(devices: Devices) -> rc.Sides:
-    """The variance by the sketch is (r/k - 1) (||GA'||^2 + ||B'G||^2), G = C + (r/k) BA M."""
+    """For least squares, where all components but one are zero, the variance by the sketch is (r/k
+    - 1) (||GA'||^2 + ||B'G||^2), G = C + (r/k) BA M, M = E xx' and C = E (W0 x - y) x'.
+    """
     B, A = devices.B[:, None], devices.A[:, None]
     G = devices.C + devices.kappa[..., None, None] * (B @ A) @ devices.M
     size = squares(G @ transpose(A)) + squares(transpose(B) @ G)
@@ -331,7 +334,7 @@ def a42_one(devices: Devices) -> rc.Sides:
     uses=["a42_one"],
     derivation="A variance is at most the second moment, E||G A'S||^2 <= max ||G||^2 kappa "
     "||A||^2 by (9), and ||BSA|| <= kappa rho^2/2. With one component of equal parts along the "
-    "first singular vectors it is 1 - k/r times the bound, by fslora.a42_one.",
+    "first singular vectors of C and M = mu I it is 1 - k/r times the bound, by fslora.a42_one.",
 )
 def a42_ball(devices: Devices) -> rc.Sides:
     """For ||X|| <= rho and kappa = r/k, sigma_s^2 <= kappa rho^2 (||C|| + kappa rho^2 ||M||/2)^2, M
@@ -348,8 +351,8 @@ def a42_ball(devices: Devices) -> rc.Sides:
     tex=r"\sigma_g^2\le\kappa^2\rho^2\,\overline{|x|^2\big(|d|+\tfrac\kappa2\rho^2|x|\big)^2}",
     on=least_squares(sizes={"N": (1, 1), "r": (1, 4)}),
     printed_as="ours",
-    derivation="The same with (8) and the slope of one sample. Attained by two samples whose "
-    "gradients cancel.",
+    derivation="The second moment again, with (8) and the slope of one sample. Approached by two "
+    "samples whose gradients cancel, with kappa rho^2 |x| small against |d|.",
 )
 def a42_ball_data(devices: Devices) -> rc.Sides:
     """For ||X|| <= rho, kappa = r/k and batches of one sample, sigma_g^2 <= kappa^2 rho^2 mean_s

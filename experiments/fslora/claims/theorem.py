@@ -273,11 +273,12 @@ THM4_4_RATIOS = replace(
     "authors' ratios and H = 50 and 20 are.",
     latex=thm4_4.latex + r",\quad H\le58,\ k/r\le\tfrac34",
     space=runs(at.printed_step, steps=58, least=4 / 3),
-    note="Together with fslora.lr_authors: neither reason for which the theorem fails shows at the "
-    "authors' N, H and ratios. It does not say that (6) holds there on all functions.",
+    note="Together with fslora.lr_authors: neither reason for which the theorem fails shows at "
+    "the authors' N and H, on devices alike with one of their ratios and with c_h as given there. "
+    "It does not say that (6) holds there on all functions.",
     uses=["fslora.thm4_4_short"],
-    derivation="As for fslora.thm4_4_short: (H/2)/(1 - 1/H^2) is at most 29.01, and 6 r/k + 12 "
-    "r^2/k^2 at least 29.33; the start and the samples leave what they leave there.",
+    derivation="As for fslora.thm4_4_short: for H >= 2 (H/2)/(1 - 1/H^2) is at most 29.01, and 6 "
+    "r/k + 12 r^2/k^2 at least 29.33; the start and the samples leave what they leave there.",
 )
 
 
@@ -296,10 +297,10 @@ THM4_4_RATIOS = replace(
     derivation="fslora.one_round_fresh over t, divided by gamma H T/4.",
 )
 def thm4_4_fresh(s: at.Run) -> rc.Sides:
-    """(1/T) sum_t E||grad f^S(X^t)||^2 <= 4 F_0/(gamma T H) + 6 gamma Lbar (sigma_g^2 +
-    sigma_s^2)/N + 6 gamma^2 H L^2 (mean r^2/k_i^2)(sigma_g^2 + sigma_s^2 + 2 H sigma_h^2) for
-    gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) mean r^2/k_i^2))}. With gamma <=
-    1/(N H^2 L) in addition, (6) follows.
+    """With a fresh sketch in every step, (1/T) sum_t E||grad f^S(X^t)||^2 <= 4 F_0/(gamma T H) + 6
+    gamma Lbar (sigma_g^2 + sigma_s^2)/N + 6 gamma^2 H L^2 (mean r^2/k_i^2)(sigma_g^2 + sigma_s^2 +
+    2 H sigma_h^2) for gamma <= min{1/(3 H L max r/k_i), 1/(4 H L sqrt((c_h + 1) mean r^2/k_i^2))}.
+    With gamma <= 1/(N H^2 L) in addition, (6) follows.
     """
     noise = s.sigma_g2 + s.sigma_s2
     first = 6 * s.gamma * s.L * s.rho / s.N * noise
@@ -332,16 +333,17 @@ def thm4_4_corrected(s: at.Run) -> rc.Sides:
     "thm4_4_floor",
     ref="Theorem 4.4: what no such theorem can leave out",
     tex=r"\lim_t\mathbb E\|\nabla f^{\mathcal S}(X^t)\|^2\ge\frac{11}{24}"
-    r"\frac{\gamma LH\sigma_s^2}N",
+    r"\frac{\gamma lH\sigma_s^2}N,\quad l<L",
     on=runs(lambda rho, N, H, L, c_h: 1 / (H * L)),
     printed_as="ours",
     derivation="The limit is (sigma_s^2/N)(1 - q)/(1 + q) and more, q = (1 - gamma l)^H <= exp(-x) "
     "with x = gamma l H <= 1; tanh(x/2) >= (x/2)(1 - x^2/12).",
 )
 def thm4_4_floor(s: at.Run) -> rc.Sides:
-    """For any ratio k/r < 1 and any l < L there are functions that satisfy Assumptions 4.1 to 4.3
-    on the whole space, on which Algorithm 1 has lim_t E||grad f^S(X^t)||^2 >= (11/24) gamma l H
-    sigma_s^2/N for all gamma <= 1/(H L): a term gamma L sigma_s^2/N without H is not enough.
+    """For any ratio k/r < 1 and any l < L there are functions f_i(B, A), none of them of BA, that
+    satisfy Assumptions 4.1 to 4.3 on the whole space, on which one sketch a round has lim_t
+    E||grad f^S(X^t)||^2 >= (11/24) gamma l H sigma_s^2/N for all gamma <= 1/(H L): a term gamma
+    L sigma_s^2/N without H is not enough.
     """
     return s.limit, 11 * s.gamma * s.curvature * s.H * s.sigma_s2 / (24 * s.N)
 

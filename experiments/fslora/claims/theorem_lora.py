@@ -53,8 +53,9 @@ COUPLED = rc.Space(
     "q = 4 rho w: the Hessian has entries of at most l + |u|/w, |u|/(2 w) and 3|u|/(8 w).",
 )
 def coupling_smooth(f: Coupled, b: Numbers, a: Numbers, db: Numbers, da: Numbers) -> rc.Sides:
-    """f = l a^2/2 + u tau(a) psi(b) is smooth with l + 3|u|/(2 w) on the whole space, tau(a) = a up
-    to |a| = w and constant from 2 w on, psi from 0 at 4 rho w to 1 at 8 rho w.
+    """f = l a^2/2 + u tau(a) psi(b) is smooth with l + 3|u|/(2 w) on the whole space, tau(a) = a
+    up to |a| = w and constant from 2 w on, psi 0 up to 4 rho w and 1 from 8 rho w on, with
+    parabolas in between.
     """
     apart = f.gradient(b + db, a + da) - f.gradient(b, a)
     length = f.w * norm(f.stretched(db, da))
@@ -197,8 +198,8 @@ def thm4_4_lora(s: LoraRun) -> rc.Sides:
     r"H+1\le12\frac{r^2}{k^2}+24\frac{r^3}{k^3}",
     on=LORA_SHORT,
     printed_as="ours",
-    note="The authors' N = 20, ratios and H = 50 and 20 are among these. It does not say that (6) "
-    "holds there for all losses of W0 + BA.",
+    note="The authors' N = 20 and H = 50 and 20 are among these, with one of their ratios for all "
+    "devices. It does not say that (6) holds there for all losses of W0 + BA.",
     derivation="With y = gamma L <= 1/(N H^2), at most 1/6 for H = 1, and g = 1 - (1 - y)^H: a "
     "round keeps at most the share 1 - g (2 - g) k/r of (x - x*)^2, as n^2 <= n N for the n of N "
     "devices that select component 1. The start leaves 2 (L k/r)^2 (x^0 - x*)^2 times r/(k g (2 - "
@@ -208,8 +209,9 @@ def thm4_4_lora(s: LoraRun) -> rc.Sides:
     "r^2/k^2 + 24 r^3/k^3) is enough, and H + 1 <= 12 r^2/k^2 + 24 r^3/k^3 implies it.",
 )
 def thm4_4_lora_short(s: LoraRun) -> rc.Sides:
-    """N devices with that loss obey the bound for H + 1 <= 12 r^2/k^2 + 24 r^3/k^3, so for H <= 35
-    at any k, for H <= 77 where k/r <= 3/4 and for H <= 239 where k/r <= 1/2.
+    """N devices with the loss of fslora.thm4_4_lora, one k and exact samples obey (6), with the
+    learning rate of Theorem 4.4 and constants as there, for H + 1 <= 12 r^2/k^2 + 24 r^3/k^3, so
+    for H <= 35 at any k, for H <= 77 where k/r <= 3/4 and for H <= 239 where k/r <= 1/2.
     """
     return thm4_4_lora(s)
 
@@ -227,6 +229,7 @@ def thm4_4_lora_short(s: LoraRun) -> rc.Sides:
 def lora_smooth(run: LoraRun, b: Numbers, a: Numbers, mix: Numbers) -> rc.Sides:
     """The loss of fslora.thm4_4_lora, of curvature m, where A_11 goes from c to c (1 + e): in
     (B_11, A_11) its Hessian is at most (m/2)(1 + e)^3 (1 + k^2/r^2), at all sketched points of a
-    run and between them. That is at most m, so that Assumption 4.1 holds there with L = m.
+    run and between them. With rho = r/k and e <= (rho^2 - 1)/(4 (rho^2 + 1)) that is at most m,
+    and in all other entries it is less, so that Assumption 4.1 holds there with L = m.
     """
     return operator_norm(run.hessian(b, a, mix)), run.smoothness

@@ -200,6 +200,7 @@ def rounds(K: int, inner_steps: int) -> rc.Space:
         partial(_rounds, K=K, inner_steps=inner_steps),
         {
             "eta <= 1/P_L": lambda s: s.runs.small_steps,
+            "all phi_k within reach": lambda s: s.runs.within_reach,
             "alpha stable": lambda s: s.runs.gamma < 1 - 1e-6,
             "strongly convex": lambda s: s.runs.strong > 1e-6,
         },

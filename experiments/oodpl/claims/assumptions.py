@@ -80,8 +80,8 @@ _FLAT: dict[str, Any] = {
     "the whole space. All -log pi(y|x) would grow like mu ||theta||^2/2, and the least of them is "
     "at most log Y. With Assumption 2 it is contradictory for any function: a gradient of size M "
     "at most cannot grow by mu ||theta - theta'||. So Theorem 1, which has no set of theta, is "
-    "about nothing as printed. On a ball it can be met, ood.A1_ball, and only on sets of diameter "
-    "sqrt(8 C/mu), ood.A1_diameter; that the iterates stay there is one more thing to prove.",
+    "about nothing as printed. On a ball it can be met, ood.A1_ball, and only on sets no wider "
+    "than sqrt(8 C/mu), ood.A1_diameter; that the iterates stay there is one more thing to prove.",
     corrected="A1_corrected",
     main=True,
 )
@@ -179,7 +179,8 @@ def A1_fisher(fisher: Any) -> rc.Sides:
 def A2(instance: Any) -> rc.Sides:
     """Exponential families with bounded rewards satisfy (14) to (18) on the ball ||theta|| <= R: L
     = min(d^2/4, e^(R d) max_x ||Cov_0||), M = min(d, max ||psi - E_0 psi|| + R L), rho = d^3/(6
-    sqrt 3), T = max ||xi||, P = 4 T^2/(3 sqrt 3).
+    sqrt 3), T = max ||xi||, P = 4 T^2/(3 sqrt 3), d the diameter of the features psi(x, .), for
+    rewards r0 + tanh(xi.phi).
     """
     system, policy, reward = instance.system, instance.policy, instance.reward
     (theta, other), phi, other_phi = points(instance), instance.phi, instance.other_phi
@@ -205,11 +206,12 @@ def A2(instance: Any) -> rc.Sides:
     on=POINTS,
     printed_as="ours",
     derivation="log pi_theta - log pi_0 is between -R d and R d. For all theta no C exists unless "
-    "psi is constant; bounded rewards have b and B for all phi.",
+    "psi(x, .) is constant for each x; bounded rewards have b and B for all phi.",
 )
 def A3(system: Any, phi: Any, theta: Any, policy: Any, reward: Any) -> rc.Sides:
     """Exponential families satisfy it on the balls ||theta|| <= R, ||phi|| <= 1: C = max |log pi_0|
-    + R d, and b, B = exp(min (r0 - ||xi||)), exp(max (r0 + ||xi||)) for linear rewards.
+    + R d, d the diameter of psi, and b, B = exp(min (r0 - ||xi||)), exp(max (r0 + ||xi||)) for the
+    linear rewards r0 + xi.phi.
     """
     values = np.exp(system.reward.values(phi))
     return at.pairs(
@@ -275,13 +277,13 @@ def A4(instance: Any) -> rc.Sides:
 
 @PAPER.upper(
     "A4_corrected",
-    ref="Assumption 4, a consequence of Assumptions 2 and 3",
+    ref="Assumption 4, a consequence of Assumptions 1 to 3",
     tex=r"\sigma=B^{1/\beta}M,\quad\sigma_1=\frac{B^{1/\beta}MT}\beta,\quad\sigma_2=B^{1/\beta}L",
     on=SMOOTH,
     derivation="A variance of vectors or, with Frobenius norms, of matrices is at most the second "
-    "moment, and grad_phi grad_theta l_FT has rank one. Hessians of l_FT lie between 0 and "
-    "B^(1/beta) L, so they differ from their mean by no more. sigma_1 falls like 1/beta: no term "
-    "of Theorem 1 with it is free of beta.",
+    "moment, and grad_phi grad_theta l_FT has rank one. Hessians of l_FT lie between 0, by "
+    "Assumption 1, and B^(1/beta) L, so they differ from their mean by no more. sigma_1 falls "
+    "like 1/beta: no term of Theorem 1 with it is free of beta.",
 )
 def A4_corrected(instance: Any) -> rc.Sides:
     """(21) to (23), with squares, hold with sigma = B^(1/beta) M, sigma_1 = sigma T/beta and

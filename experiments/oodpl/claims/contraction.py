@@ -106,7 +106,7 @@ def lemma_5(run: Inner) -> rc.Sides:
     r"\Big)\mathbb E\|\theta_t-\theta_*\|^2+\alpha^2\sigma^2",
     expect="violated",
     note="b/e^beta is no lower bound of e^(r/beta). Features (0, 0, 1), r = -1, beta = 0.1: steps "
-    "have size alpha e^-10, and the lemma has them forget theta_0 at the rate alpha b mu e^-0.1: "
+    "have size alpha e^-10, and the lemma has them forget the past at the rate alpha b mu e^-0.1: "
     "2.0e-7 against 1.5e-7 after three steps from theta_*, alpha = 12.",
     corrected="lemma_5_corrected",
     reading="With the square on the right that its proof has and the statement lacks.",
@@ -290,9 +290,10 @@ def lemma_4_recursion(run: Inner) -> rc.Sides:
     r"\sum_{t<D}Q^t,\quad Q=\frac{1+\gamma}2,\ w=\frac{2\alpha^2\Lambda^2}{(1-\gamma)^2"
     r"(1+2\gamma)}",
     on=runs(sizes=_MATRICES, given=_STABLE),
-    note="V/(1 - Q) goes to zero like alpha. For small alpha it is attained, and 0.999 of it "
-    "by a_D^2 alone. The printed weight T^2/beta^2 is too small for every Young parameter, "
-    "ood.lemma_4_young; w is (2/3) Lambda^2/(b^(2/beta) mu^2) for small alpha.",
+    note="V/(1 - Q) goes to zero like alpha. For small alpha the bound is attained, and 0.999 of "
+    "it by a_D^2 alone. Q^D does not go to zero for policies with features, as the ball grows "
+    "with alpha D: ood.theorem_1_corrected. The printed weight T^2/beta^2 is too small for every "
+    "Young parameter, ood.lemma_4_young; w is (2/3) Lambda^2/(b^(2/beta) mu^2) for small alpha.",
     derivation="ood.lemma_4_recursion with (gamma a + (1 - gamma) x)^2 <= gamma a^2 + (1 - gamma) "
     "x^2, x = alpha Lambda d/(1 - gamma), and 2 alpha^2 sigma_2 s a <= ((1 - gamma)/2) a^2 + 2 "
     "alpha^4 sigma_2^2 s^2/(1 - gamma); d_{t+1}^2 by ood.lemma_5_corrected. w is the least weight "
@@ -379,7 +380,8 @@ def lemma_3_true_bounds(run: Inner, pairs: Any) -> rc.Sides:
     uses=["lemma_4_corrected", "lpl_2L_corrected", "lpl_2M"],
 )
 def lemma_3_corrected(run: Inner, pairs: Numbers) -> rc.Sides:
-    """E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 is at most 8 M^2 times the bound of
-    ood.lemma_4_corrected, with the larger of w and (T/(beta mu))^2 (2 L + M^2)^2/4 for w.
+    """For alpha < 2/(B^(1/beta) L), E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 is at
+    most 8 M^2 times the bound of ood.lemma_4_corrected, with the larger of w and (T/(beta mu))^2
+    (2 L + M^2)^2/4 for w.
     """
     return run.hypergradient_errors(pairs)[:, 1:], at.lemma_3_bound(run, _steps(run))

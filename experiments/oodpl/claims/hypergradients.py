@@ -131,7 +131,8 @@ def prop_1_factor(run: Any) -> rc.Sides:
     tex=_RIGHT.replace(r"\nabla_\phi r^{k,t}", ""),
     on=SCALAR,
     expect="violated",
-    note="d e^(r/beta) = e^(r/beta) grad r / beta. True only where grad r = 1 at all samples.",
+    note="d e^(r/beta) = e^(r/beta) grad r / beta. True where grad r = 1 at all samples, and "
+    "else by coincidence.",
     corrected="prop_1_corrected",
     reading="(13) if this is the only slip in it: what each of them does by itself.",
     printed_as="ours",
@@ -318,7 +319,7 @@ def eq_38(system: System, phi: Numbers) -> rc.Sides:
     "h(y)/h(y_0) + (r(x, y) - r(x, y_0))/beta.",
 )
 def eq_38_unrestricted(system: Any, phi: Any) -> rc.Sides:
-    """With free parameters for all answers, d theta_* / d phi from (38) is (grad r(x, y) - grad
-    r(x, y_0)) / beta.
+    """With a free parameter for every answer of a prompt but y_0, d theta_* / d phi from (38) is
+    (grad r(x, y) - grad r(x, y_0)) / beta.
     """
     return at.eq_38_unrestricted(unrestricted(system), phi)

@@ -200,8 +200,8 @@ def eq_8_theta(system: System, phi: Numbers, theta: Numbers, other: Numbers) -> 
     "where rewards are high. Two prompts of equal chance, two answers, psi = 0 and 1 on both, "
     "uniform mu_hat and e^(r/beta) = (1, 1) and (2, 6): pi_* gives the second answer 1/2 and 3/4; "
     "KL wants the mean 5/8, and (10), with Z = 1 and 4, wants 7/10. The algorithm and Theorem 1 "
-    "are about (10) and stand; what they compute is no projection of (9). The two agree for one "
-    "prompt, for constant Z, and where the class contains pi_*.",
+    "are about (10) and do not need the equality; what they compute is no projection of (9). The "
+    "two agree for one prompt, for constant Z, and where the class contains pi_*.",
     corrected="eq_10_appA_corrected",
     main=True,
     uses=["eq_9_28"],

@@ -118,14 +118,14 @@ def _reward(s: Any) -> Any:
     "the left side of (25).",
     expect="violated",
     note="One prompt, two answers: grad L = -sigma(-u) grad(r - r')/beta, u = log-odds of mu_hat "
-    "plus (r - r')/beta. Where r prefers y, a larger beta makes u smaller and the gradient "
+    "plus (r - r')/beta. Where r - r' is above beta/sigma(u), a larger beta makes the gradient "
     "larger, at phi_0 and in K rounds from there: margin 0, r - r' = 4, gradient 1, beta = 1 and "
     "2, eta = 1, K = 10 have 2.8 10^-4 and 2.9 10^-3. For large beta it does fall like 1/beta^2, "
     "without any training and for every phi (ood.remark_1_corrected, ood.remark_1_rate), because "
     "rewards no longer have an effect: what a reward can gain over supervised fine-tuning falls "
     "like 1/beta, ood.remark_1_gain. A small gradient says nothing of learning there; for linear "
-    "rewards it says in which unit phi is measured, ood.remark_1_unit. More rounds do help: "
-    "ood.theorem_1_rate.",
+    "rewards it says in which unit phi is measured, ood.remark_1_unit. More rounds do help, where "
+    "one ball holds the inner loops: ood.theorem_1_rate.",
     corrected="remark_1_corrected",
     main=True,
     uses=["theorem_1"],

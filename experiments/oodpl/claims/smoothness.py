@@ -160,8 +160,8 @@ def lemma_2_33_corrected(instance: Any) -> rc.Sides:
     ref="proof of Lemma 3, first display of step (i)",
     tex=r"\|\nabla_\theta\mathcal L_{PL}\|\le2M",
     on=JETS,
-    note="The proof leaves out sigma(-u) <= 1, which does not hurt. It is (1 - p_*) 2M, and 2M is "
-    "approached by y, y' of small chances, opposite slopes and pi(y) far below pi(y').",
+    note="The proof leaves out sigma(-u) <= 1, which does not hurt. It is at most (1 - p_*) 2M, "
+    "and 2M is approached by y, y' of small chances, opposite slopes and pi(y) far below pi(y').",
 )
 def lpl_2M(gradient_bound: Any) -> rc.Sides:
     """||grad_theta l_PL|| <= 2M, for any policy."""
@@ -203,7 +203,7 @@ def lpl_2L(instance: Any) -> rc.Sides:
     main=True,
 )
 def lpl_2L_corrected(hessian_bound: Any) -> rc.Sides:
-    """||Hess_theta l_PL|| <= (L + 2 M^2)^2/(4 M^2) if L <= 2 M^2, else 2L; less than 2L + M^2."""
+    """||Hess_theta l_PL|| <= (L + 2 M^2)^2/(4 M^2) if L <= 2 M^2, else 2L; at most 2L + M^2."""
     return hessian_bound()
 
 

@@ -190,6 +190,13 @@ class Rounds:
         maxima = [values(at).reshape(B, -1).max(axis=1) for _, _, at in self._levels[:-1]]
         return np.asarray(np.stack(maxima).max(axis=0))
 
+    @property
+    def within_reach(self) -> Numbers:
+        """Whether all phi_k with k < K are in the ball that the reward's constants are about."""
+        farthest = [norm(phi).max(axis=1) for _, phi, _ in self._levels[:-1]]
+        reach = self.first.by_domain(self.first.run.reach)[:, 0]
+        return np.asarray(np.stack(farthest).max(axis=0) <= reach)
+
     @cached_property
     def limit(self) -> Numbers:
         """P_L of :func:`curvature_limit` for all phi between visited ones, (B,)."""

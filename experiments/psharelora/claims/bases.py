@@ -93,8 +93,8 @@ C2_C3 = replace(
     id="psl.C2_C3",
     source="P-ShareLoRA, Appendix C.2, the last display",
     note="As psl.B_minus_Bdiamond. Two slips beside it: C.2 and C.3 end with N_Gr, the class of "
-    "all matrices, where the theorems have N_G'r, and C.3 starts from J(pi_tar; r_i) in place of "
-    "r*_i.",
+    "all matrices, where the theorems have N_G'r, and the last display of C.3 has J(pi_tar; r_i) "
+    "in place of J(pi_tar; r*_i).",
 )
 
 
@@ -153,8 +153,9 @@ def _b5(s: Any, first: int, power: int) -> tuple[Any, Any]:
     "L-Lipschitz continuity of the function r'; the L1 of Assumption 1 is that constant. k = d2 = "
     "1, B_hat = (1, 0)', B_diamond = (0, 1)', both W = 1 and one comparison of (-2, 2)' with (2, "
     "-2)', so that L1 = 2 sqrt(2): 64 against 16 sqrt(2) = 22.6. ||B_diamond - B_hat|| is the "
-    "operator norm, for which step (ii) is right. It is that of the bases as they are, so that "
-    "psl.B_minus_Bdiamond cannot follow. Theorem B.3 keeps its form with 8 L1^2.",
+    "operator norm, for which step (ii) is right. It is that of the bases as they are, which dist "
+    "does not bound (psl.B_minus_Bdiamond). This slip alone leaves Theorem B.3 its form, with "
+    "8 L1^2.",
     family=[
         {
             "raw_B": [[1.0, 1.0], [1.0, 1.0]],

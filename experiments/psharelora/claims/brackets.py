@@ -366,8 +366,9 @@ def assumption_2(q: Numbers, share: Numbers) -> rc.Sides:
     main=True,
     reading_of="assumption_2",
     printed_as="ours",
-    reading="Remark 3's N_p = O((d1 k + N d2 k)/(N epsilon)) is below d1 for many users. It rests "
-    "on Theorem 4.2, and this on Lemma 6, whose proof uses Assumption 2 for N_p comparisons.",
+    reading="Remark 3's N_p, of the order ((d1 k + N d2 k)/(N epsilon)) log(N/delta), is below d1 "
+    "for many users and a d1 that is large beside (d2 k/epsilon) log(N/delta). It rests on "
+    "Theorem 4.2, and this on Lemma 6, whose proof uses Assumption 2 for N_p comparisons.",
     family=[
         {
             "x": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
@@ -379,9 +380,9 @@ def assumption_2(q: Numbers, share: Numbers) -> rc.Sides:
 )
 def assumption_2_few(x: Numbers, weights: Numbers, n: Numbers, theta: Numbers) -> rc.Sides:
     """0.9 D <= D_hat for all pairs of linear rewards on N_p < d1 comparisons, with d2 = k = 1 and
-    pairs of trajectories that together span R^d1; Remark 3's N_p, of the order (d1 + N)/(N
-    epsilon), is below d1 for many users. Here Theta_1 - Theta_2 is orthogonal to the comparisons of
-    the data set.
+    pairs of trajectories that together span R^d1; Remark 3's N_p, of the order ((d1 + N)/(N
+    epsilon)) log(N/delta), is below d1 for many users and a d1 that is large beside (1/epsilon)
+    log(N/delta). Here Theta_1 - Theta_2 is orthogonal to the comparisons of the data set.
     """
     rows, gram = _shown(x, n)
     column = theta[..., None]

@@ -220,8 +220,8 @@ def lemma_3(data: Any, members: Any, delta: Any, C: Any) -> rc.Sides:
     "has mass 1 + e: 1 - E sqrt(g2/P*) >= ||g2 - P*||_1^2/(4 (2 + e)) - e/2.",
 )
 def lemma_3_corrected(data: Any, members: Any, delta: Any, C: Any) -> rc.Sides:
-    """(1/N) sum_i E||P_r - P*||_1^2 <= (4/(N N_p)) (sum_ij log(P*/P_r) + 2 log(M/delta)) for a
-    class of M members.
+    """With chance at least 1 - delta, (1/N) sum_i E||P_r - P*||_1^2 <= (4/(N N_p)) (sum_ij
+    log(P*/P_r) + 2 log(M/delta)) for all r of a class of M members.
     """
     return at.lemma_3(data, members, delta, 4 + 0 * C, 2)
 

@@ -228,9 +228,10 @@ def _bent_not_flat(s: Any) -> Any:
     uses=["eq_B9", "eq_B10"],
     note="f has other stationary points than its maximiser: there the right side is zero. Two "
     "comparisons, psi = 2 with o = 1 and psi = 1 with o = 0, R = 1: f has its maximum at w_hat = "
-    "0.30 and a minimum at w_diamond = -0.87. The proof's smoothness step would exclude it "
-    "(psl.eq_B10). For non-linear rewards it takes a w_hat near w_diamond to begin with. For "
-    "linear rewards (B.11) holds, with factor one.",
+    "0.30 and a minimum at w_diamond = -0.87: no L2' helps there, while the instance that the "
+    "search keeps is one for the L2' named above and not for the least one. The proof's "
+    "smoothness step would exclude it (psl.eq_B10). For non-linear rewards it takes a w_hat "
+    "near w_diamond to begin with. For linear rewards (B.11) holds, with factor one.",
     corrected="eq_B11_corrected",
     family=[
         {"psi": [[[2.0]], [[1.0]]], "R": 1.0, "o": [1.0, 0.0], "radius": 1.0, "share": -0.87},

@@ -307,8 +307,8 @@ RADII = rc.Space(
     note="lambda ||d||^2 is at most 4 lambda B^2, whose root has sqrt(lambda): the printed bound "
     "is too small for lambda < 1. D = 1, Sigma = 0.01, d = 2 B = 2, lambda = 0.01: 0.04 against "
     "0.0228. The printed lambda, proportional to the root of the rate, gives a squared error of "
-    "rate^(3/4); with lambda = (g/B)^2 the corrected bound is (c^2 + 2 c) g^2, and Theorem B.3 "
-    "keeps its rate.",
+    "rate^(3/4); with lambda = (g/B)^2 the corrected bound is (c^2 + 2 c) g^2, so that this slip "
+    "alone leaves Theorem B.3 its rate.",
     corrected="eq_B17_corrected",
     printed_as="proof step",
     uses=["eq_B11"],
@@ -316,7 +316,8 @@ RADII = rc.Space(
 )
 def eq_B17_claim(x: Any, d: Any, more: Any, shift: Any) -> rc.Sides:
     """||w_hat - w_diamond||^2_Sigma <= (c g)^2 + 2 c lambda B g, from (B.11), ||.||^2_Sigma <= c g
-    ||.||_{Sigma + lambda I}, and ||w_hat - w_diamond|| <= 2 B.
+    ||.||_{Sigma + lambda I}, and ||w_hat - w_diamond|| <= 2 B; g is the length of grad
+    f(w_diamond) in the norm of (Sigma + lambda I)^-1, c the constant of (B.11).
     """
     return eq_B17(x, d, more * norm(d) / 2, shift, False)
 

@@ -202,15 +202,19 @@ def theorem_4_1_covered(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.
     tex=r"\lim_{N_p\to\infty}N_p\,\mathbb E\operatorname{dist}^2\le\frac{k(d_1-k)}{m\lambda_{"
     r"\min}N\nu}",
     on=informed(),
-    note="The theorem's first term is at least k d2/(N_p nu) for any N (psl.prop_1_users); the "
-    "users' heads need not be paid for by the shared columns. Attained for E xx' a multiple of I.",
+    note="The theorem's first term can be k d2 log(c N_p)/(N_p nu) or more for any N, c not "
+    "depending on it (psl.prop_1_users); the users' heads need not be paid for by the shared "
+    "columns. Attained for E xx' a multiple of I, sigma_1 = ... = sigma_k and one Phi' for all "
+    "pairs, which small rewards come near to. Measured is the trace of C's block of the inverse "
+    "Fisher information, for Theta*_i inside of the ball.",
     derivation="The Fisher information is at least m lambda_min times diag(W W' x I, I) in the "
     "coordinates C, W_i of the tangent space, as Bperp C W_i and B dW_i are orthogonal; the C "
     "block of the inverse has trace (d1 - k) sum_j 1/sigma_j^2 at most.",
 )
 def theorem_4_1_variance(users: Adaptation, pairs: Pairs) -> rc.Sides:
-    """lim N_p E dist^2 <= k (d1 - k)/(m lambda_min N nu) for Sigma_tail = 0 and linear rewards, m
-    the least Phi' of the rewards' differences and lambda_min the least eigenvalue of E xx'.
+    """For the maximum of the likelihood lim N_p E dist^2 <= k (d1 - k)/(m lambda_min N nu), for
+    Sigma_tail = 0 and linear rewards, m the least Phi' of the rewards' differences and lambda_min
+    the least eigenvalue of E xx'.
     """
     k, d1 = users.k, users.basis.shape[-1]
     least = pairs.steepness(users.delta) * lambda_min(pairs.moment)
@@ -305,8 +309,9 @@ REMARK_2_CORRECTED = replace(
     theorem_4_1_variance,
     id="psl.remark_2_corrected",
     source="P-ShareLoRA, Remark 2, corrected",
-    text="It decreases like 1/nu for rewards in a given range: lim N_p E dist^2 <= k (d1 - k)/(m "
-    "lambda_min N nu), m the least Phi' of the range and lambda_min the least eigenvalue of E xx'.",
+    text="For linear rewards in a given range and Sigma_tail = 0 the mean of dist^2 is at most of "
+    "the order 1/nu: lim N_p E dist^2 <= k (d1 - k)/(m lambda_min N nu), m the least Phi' of the "
+    "range and lambda_min the least eigenvalue of E xx'.",
     note="",
     uses=["psl.theorem_4_1_variance"],
     derivation="psl.theorem_4_1_variance.",

@@ -204,8 +204,8 @@ def lemma_5_mean_value(users: Adaptation, fit: Adaptation, pairs: Pairs, C: rc.N
     "X>^2 >= lambda_min ||D||_F^2.",
 )
 def lemma_5_coverage(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
-    """2 m^2 lambda_min(E xx') ||Theta - Theta*||_F^2 <= sum_i E ||P_i - P*_i||^2, x = vec(psi(tau0)
-    - psi(tau1)), m the least Phi' of the rewards' differences.
+    """For linear rewards 2 m^2 lambda_min(E xx') ||Theta - Theta*||_F^2 <= sum_i E ||P_i -
+    P*_i||^2, x = vec(psi(tau0) - psi(tau1)), m the least Phi' of the rewards' differences.
     """
     error, divergence = lemma_5_mean_value(users, fit, pairs, 1 + 0 * pairs.L1)
     m = pairs.steepness(users.delta, fit.delta)
@@ -221,7 +221,8 @@ def lemma_5_coverage(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sid
         batched=True,
     ),
     note="Where all compared rewards differ by about 2R, the constant C of Lemma 5, and with it "
-    "c1^2 of Theorem 4.1, is at least e^(4R)/2.",
+    "the c1^2 that the proof of Theorem 4.1 has, is at least of the order e^(4R)/(8 L1^2), as "
+    "(x - y)^2 <= 4 L1^2 ||Theta_i - Theta*_i||_F^2.",
     derivation="Phi' <= e^-a at arguments above a. Approached as a grows.",
     printed_as="ours",
 )

@@ -183,11 +183,16 @@ def _crowd_choice(power: float, C: float) -> dict[str, Any]:
     note="||Theta_hat_i - Theta*_i||^2 is about b_i: with min_i b_i only users with small b_i are "
     "in their sets. No c3 helps: N - 1 users have Theta* = u, one has u + t q, q orthogonal to u. "
     "As N grows his b_i tends to t^2, min b_i and sqrt(Sigma_tail/N)/nu to zero, and zeta with "
-    "them, while every estimate whose column is near u is at least nearly t from his Theta*. With "
-    "max_i b_i and the square of (B.1) the bracket is not positive (psl.B2_pessimism_max). Theorem "
-    "4.2 itself survives min_i b_i, since it has b_i on its right side, but by "
-    "psl.B2_pessimism_corrected: it then pays for ||v|| of the chosen policy, which no "
-    "concentrability of pi_tar bounds.",
+    "them, while every estimate whose column is near u is at least nearly t from his Theta*. The "
+    "instance lists the chosen policy and the reference only; with two trajectories alone the "
+    "maximum of the likelihood would not be Theta_diamond. Complete, with all policies: "
+    "trajectories with features 0 (the reference), (-1, -1)', (1, 0)' and (0, 1)', the last two "
+    "compared with the first; Theta* = (0, 1)' for N - 1 users and (1, -1)' for one. Theta_hat "
+    "tends to Theta_diamond with N, and that user goes to (-1, -1)', worth 1 - sqrt(2 zeta) to "
+    "him at worst and truly 0. With max_i b_i, the square of (B.1) and c3 >= 2 L1^2 the bracket "
+    "is not positive (psl.B2_pessimism_max). With coverage this slip alone leaves Theorem 4.2 "
+    "true, since it has b_i on its right side, but by psl.B2_pessimism_corrected: it then pays "
+    "for ||v|| of the chosen policy, which no concentrability of pi_tar bounds.",
     corrected="B2_pessimism_corrected",
     printed_as="proof step",
     uses=["eq_B1"],
@@ -207,8 +212,8 @@ PESSIMISM_MAX = replace(
     printed_as="ours",
     uses=(),
     text="J(pi_hat_i; r_inf) - E_ref r_inf - (J(pi_hat_i; r*_i) - E_ref r*_i) <= 0 for all users, "
-    "where zeta is the square of (B.1) with max_i b_i in the place of min_i b_i. Here for "
-    "Theta_hat = Theta_diamond and N_p to infinity.",
+    "where zeta is the square of (B.1) with max_i b_i in the place of min_i b_i, and c3 >= 2 "
+    "L1^2. Here for Theta_hat = Theta_diamond and N_p to infinity.",
     latex=B2_pessimism.latex.replace(r"\sqrt{\min_ib_i+\dots}", r"(\max_ib_i+\dots)"),
     space=replace(
         PRINTED,
@@ -233,8 +238,9 @@ PESSIMISM_MAX = replace(
     derivation="The bracket is <v, Theta_hat - Theta*> - sqrt(zeta) ||v||_F.",
 )
 def B2_pessimism_corrected(chooser: Any) -> rc.Sides:
-    """The second bracket is at most (||Theta_hat_i - Theta*_i||_F - sqrt(zeta))_+ ||v||_F, v =
-    E_pi_hat psi - E_ref psi.
+    """For linear rewards <Theta_i, psi> the second bracket, J(pi_hat_i; r_inf) - E_ref r_inf -
+    (J(pi_hat_i; r*_i) - E_ref r*_i), is at most (||Theta_hat_i - Theta*_i||_F - sqrt(zeta))_+
+    ||v||_F, v = E_pi_hat psi - E_ref psi.
     """
     return (chooser.bracket, chooser.missing * chooser.length)
 
@@ -377,8 +383,8 @@ def _ended(*, psi: Any, reference: Any, policies: Any, **others: Any) -> SimpleN
     ),
     main=True,
     note="What is left of Theorem 4.2: its rate, with the bias Sigma_tail/(N nu) for (1/nu) "
-    "sqrt(Sigma_tail/N), constants that grow like 1/c2 and 1/lambda, and a radius of its own for "
-    "every user. The search attains the bound, where one parameter decides all; "
+    "sqrt(Sigma_tail/N), constants that grow like 1/c2^2 and a power of 1/lambda, and a radius "
+    "of its own for every user. The search attains the bound, where one parameter decides all; "
     "psl.chain_radius says how loose epsilon_i is on typical data.",
     derivation="psl.theorem_4_2_corrected with e_i <= epsilon_i = sqrt(zeta), psl.chain_radius.",
     uses=["theorem_4_2_corrected", "chain_radius", "chain_noise_all", "chain_noise_own"],

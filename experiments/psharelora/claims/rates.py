@@ -92,7 +92,8 @@ def worst(predicted: float) -> Sequence[rc.Regime]:
     """The exponent of the largest expected loss of two trajectories in N_p."""
     regimes = []
     for n in (401, 1601):
-        slope = float(np.log(at.worst_gap(4 * n) / at.worst_gap(n)) / np.log(4))
+        more = 4 * n + 1  # odd as well
+        slope = float(np.log(at.worst_gap(more) / at.worst_gap(n)) / np.log(more / n))
         regimes.append(rc.Regime(f"N_p around {n}", "N_p", predicted, slope, slope, slope))
     return regimes
 
@@ -148,8 +149,8 @@ THEOREM_4_1_BIAS_SHARP = replace(
     note="The exact variance of maximum likelihood falls like 1/N with nu fixed: every user adds "
     "information on the shared columns. The bound counts the users' own heads as well "
     "(psl.prop_1_users). The limits are N_p -> oo first: for N -> oo with N_p fixed the heads' "
-    "errors leave a bias (Neyman and Scott's), for instance dist = 0.14 at N_p = 6 and 0.0056 at "
-    "N_p = 48, which falls at least like 1/N_p.",
+    "errors leave a bias of dist (Neyman and Scott's) of the order 1/N_p, unless features "
+    "favour no side of B_diamond.",
     corrected="theorem_4_1_variance",
     uses=["theorem_4_1", "prop_1"],
 )
@@ -171,7 +172,8 @@ THEOREM_4_1_USERS_SHARP = replace(
     note="Measured in N and nu alone, for d1 = 3, d2 = 2 and k = 1. In the printed k (d1 + N d2)/"
     "(N nu) the exponent of N tends to 0.",
     corrected=None,
-    derivation="psl.theorem_4_1_variance.",
+    derivation="From above psl.theorem_4_1_variance. From below 4 (d1 - k)/(lambda_max N nu), as "
+    "the information of C is at most lambda_max/4 times W W' x I.",
     sharpens="psl.theorem_4_1_users",
 )
 

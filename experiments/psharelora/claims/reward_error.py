@@ -76,7 +76,7 @@ LIKELIHOOD = rc.Space(
 
 @PAPER.upper(
     "B1_chain",
-    ref="Appendix B.1, first display with R(D), and C.2",
+    ref="Appendix B.1, the display after 'Therefore, it follows that', and C.2",
     tex=r"\sum_{i,j}\log\frac{P_{r^\star_i}}{P_{r_i}}\le\log\frac{N_G}\delta"
     r"+2LL_1N_p\sqrt{N\Sigma_{tail}}",
     on=LIKELIHOOD,
@@ -84,7 +84,7 @@ LIKELIHOOD = rc.Space(
     "labels as well as r_diamond. The bound then holds with probability one and without its first "
     "term, by Lemma 4 and that reading, so that Lemma 1, which is false for a class within one "
     "bracket, is not needed. For Theta_init = 0 Theta_diamond is feasible (psl.B1_chain_feasible); "
-    "for other Theta_init see psl.S_sets_ball.",
+    "for other Theta_init see psl.S_sets_ball. Searched with linear rewards and Theta_init = 0.",
     uses=["lemma_1", "lemma_4"],
 )
 def B1_chain(

@@ -154,7 +154,7 @@ def S_sets_ball(users: Adaptation, init: rc.Numbers) -> rc.Sides:
     derivation="Triangle inequality; attained.",
 )
 def S_sets_ball_corrected(users: at.Adaptation, init: rc.Numbers) -> rc.Sides:
-    """||Delta Theta*_i||_F <= B + ||Theta_init||_F."""
+    """||Delta Theta*_i||_F <= B + ||Theta_init||_F if ||Theta*_i||_F <= B."""
     return at.energy_corrected(users, init)
 
 

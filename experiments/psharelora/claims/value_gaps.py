@@ -164,7 +164,8 @@ COROLLARY_4_1 = replace(
     id="psl.corollary_4_1",
     source="P-ShareLoRA, Corollary 4.1",
     text="(1/N) sum_i (J(pi_tar; r*_i) - J(pi_hat_i; r*_i)) <= c3 sqrt(log(N_br/delta)/(N N_p nu) "
-    "+ (k d2 + log(N/delta))/N_p + sqrt(Sigma_tail/N)/nu); here N = k = d2 = 1.",
+    "+ (k d2 + log(N/delta))/N_p + sqrt(Sigma_tail/N)/nu); here N = k = d2 = 1, with N_br, zeta, "
+    "the estimate and the left side of psl.theorem_4_2.",
     latex=r"\frac1N\sum_i(J(\pi_{i,tar};r_i^\star)-J(\hat\pi_i;r_i^\star))\le c_3\sqrt{\frac{\log"
     r"(\mathcal N/\delta)}{NN_p\nu}+\frac{kd_2+\log(N/\delta)}{N_p}+\frac1\nu\sqrt{\frac{"
     r"\Sigma_{tail}}N}}",
@@ -333,7 +334,7 @@ def corollary_B1(
     printed_as="ours",
 )
 def corollary_B1_condition(users: Adaptation) -> rc.Sides:
-    """nu sqrt(Sigma_tail/N) <= 2 B^3/(3 sqrt(3) k) always."""
+    """From scratch nu sqrt(Sigma_tail/N) <= 2 B^3/(3 sqrt(3) k) always."""
     B2 = squares(users.delta).max(axis=-1)
     bound = 2 * B2 * np.sqrt(B2 / 3) / (3 * users.k)
     return users.nu * np.sqrt(users.tail / users.users), bound
