@@ -103,6 +103,8 @@ class _Ring:
         self.powers = [flint.fmpq(0)]
         self.number_of = {flint.fmpq(0): 0}
         self.sums: dict[tuple[int, int], int] = {}
+        #: Enclosures of products, by their bits.
+        self.balls: dict[tuple[int, Monomial], Any] = {}
         #: Whole numbers without common factors, of which logarithms were taken.
         self.coprime: list[Any] = []
 
@@ -200,9 +202,10 @@ class Element:
         """An enclosure with the bits of the moment."""
         bits = flint.ctx.prec
         if bits not in self.balls:
-            self.balls[bits] = sum(
-                (product_ball(m, c) for m, c in self.terms.items()), flint.arb(0)
-            )
+            total = flint.arb(0)
+            for m, c in self.terms.items():
+                total += c * product_ball(m) if m else c
+            self.balls[bits] = total
         return self.balls[bits]
 
     def __neg__(self) -> Element:
@@ -230,15 +233,19 @@ class Element:
         return _reduced(Element(terms, top, self.bottom + other.bottom))
 
 
-def product_ball(monomial: Monomial, coefficient: Any) -> Any:
-    value, exponents = flint.arb(coefficient), []
-    for index, power in monomial:
-        atom = ring.atoms[index]
-        if atom.kind == "e":
-            exponents.append(ring.powers[power] * atom.ball())
-        else:
-            value *= atom.ball() ** power
-    return value * sum(exponents, flint.arb(0)).exp() if exponents else value
+def product_ball(monomial: Monomial) -> Any:
+    """An enclosure of a product of atoms with the bits of the moment."""
+    key = flint.ctx.prec, monomial
+    if key not in ring.balls:
+        value, exponent = flint.arb(1), flint.arb(0)
+        for index, power in monomial:
+            atom = ring.atoms[index]
+            if atom.kind == "e":
+                exponent += ring.powers[power] * atom.ball()
+            else:
+                value *= atom.ball() ** power
+        ring.balls[key] = value * exponent.exp()
+    return ring.balls[key]
 
 
 def times(m: Monomial, n: Monomial) -> Monomial:

@@ -234,7 +234,7 @@ def exponential(element: Element) -> Element:
         if (plain := _power_of_inside(m, c)) is not None:
             result = result * plain
         else:
-            (((index, _),),) = made("e", (), lambda m=m: product_ball(m, ONE), m).terms
+            (((index, _),),) = made("e", (), lambda m=m: product_ball(m), m).terms
             powers.append((index, ring.number(c)))
     top = max(element.top, element.bottom)
     return result * Element({tuple(sorted(powers)): ONE}, top, element.bottom)

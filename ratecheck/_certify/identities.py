@@ -151,10 +151,11 @@ def decide(
                     decided[number] = _at_points(claim, tried[number], draw)
             else:
                 raise TimeLimit(f"no answer within {limit:g} s of CPU time")
-        except (Unprovable, TimeLimit) as error:
+        except (Unprovable, TimeLimit, SystemError) as error:
+            reason = _reason(error)
             if sizes is not None:
-                raise
-            errors.append(error)
+                raise reason from error
+            errors.append(reason)
     if not decided:
         raise errors[0]
     known = tuple(tried[number] for number in sorted(decided))
@@ -171,6 +172,14 @@ def decide(
         formal=any(point.formal for point in points),
         chance=max(chance for _, chance in decided.values()) + len(known).bit_length(),
     )
+
+
+def _reason(error: BaseException) -> Unprovable | TimeLimit:
+    """Why nothing is decided; a limit that ends a product of matrices comes as a SystemError."""
+    cause = error.__cause__ if isinstance(error, SystemError) else error
+    if not isinstance(cause, Unprovable | TimeLimit):
+        raise error
+    return cause
 
 
 def _some(every: Sequence[Sizes]) -> list[Sizes]:
