@@ -120,11 +120,13 @@ def tables(kept: Kept) -> str:
             numbers = [str(one["bits"] or ""), "all" if not one["bits"] else str(one["digits"])]
             lines.append(_row([f"`{one['id']}`", one["arithmetic"], *numbers, *sides]))
     lines += ["", "## Identities proved, but for a chance below 2^-100", ""]
-    lines += ["| claim | sizes | branches |", "|---|---|---|"]
+    lines += ["| claim | arithmetic | sizes | branches |", "|---|---|---|---|"]
     for one in kept["certificates"]:
         if one["kind"] == "identity":
             sizes = "all of its space" if one["all_sizes"] else f"{len(one['sizes'])} combinations"
-            lines.append(_row([f"`{one['id']}`", sizes, one["branches"]]))
+            left = f"; without {one['left']}" if "left" in one else ""
+            arithmetic = one["arithmetic"].removesuffix(" at random points")
+            lines.append(_row([f"`{one['id']}`", arithmetic, sizes + left, one["branches"]]))
     theorems = [one for one in kept["certificates"] if one["kind"] == "quadratic"]
     if theorems:
         lines += ["", "## Proved for all dimensions, by exact rationals", ""]
