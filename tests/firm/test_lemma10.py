@@ -72,3 +72,41 @@ def test_a_run_exceeds_the_printed_bound_and_not_the_corrected_one() -> None:
     assert abs(printed - 2.710) <= 1e-3
     assert total > printed / 0.8  # gamma r_max/(1 - gamma) is the largest J: false for gamma > 0.8
     assert total <= _TOP * (1 + ETA * (ROUNDS - 2) + LAST)
+
+
+def ideal_run(noise: NDArray[np.float64]) -> tuple[float, float]:
+    """Both sides for the ideal weights, those of the true gradients, on a run with noise.
+
+    theta = (x, y), u = cos(pi x): J^1 = (1 - u)/2 + (1.1 - u) sin(y)/100 + 0.001, and J^2 the same
+    with -u for u. The noise in units of L_J is along x, in both gradients; alpha = 1/L_J.
+    """
+    L_J, beta, eta = 5.1, 1e-6, 0.01
+    signs = np.array([-1.0, 1.0])
+
+    def J(x: float, y: float) -> NDArray[np.float64]:
+        u = signs * np.cos(np.pi * x)
+        return np.asarray((1 + u) / 2 + (1.1 + u) * np.sin(y) / 100 + 0.001)
+
+    def slopes(x: float, y: float) -> NDArray[np.float64]:
+        du = -signs * np.pi * np.sin(np.pi * x)
+        along_y = (1.1 + signs * np.cos(np.pi * x)) * np.cos(y) / 100
+        return np.stack([du / 2 + du * np.sin(y) / 100, along_y], axis=1)
+
+    theta, lam, total = np.zeros(2), np.array([0.5, 0.5]), 0.0
+    for sign in noise:
+        true = slopes(*theta)
+        ideal = np.asarray(min_norm(true.T, beta=beta).weights)
+        g = true + sign * L_J * np.array([1.0, 0.0])
+        lam = (1 - eta) * lam + eta * np.asarray(min_norm(g.T, beta=beta).weights)
+        after = theta + lam @ g / L_J
+        total += float(ideal @ (J(*after) - J(*theta)))
+        theta = after
+    return total, 1.022 * (1 + 2 * eta * (len(noise) - 1))
+
+
+def test_noise_makes_the_ideal_weights_jump_at_every_step() -> None:
+    for seed in range(3):
+        signs = np.random.default_rng(seed).choice([-1.0, 1.0], 10)
+        total, bound = ideal_run(signs)
+        assert abs(total - 10.0) <= 0.01
+        assert abs(bound - 1.21) <= 0.005

@@ -281,7 +281,9 @@ def rem1_comm25_state(instance: Any) -> rc.Sides:
     derivation="Up: g^{i,b}, g^{c->i} and s^i. Down: the averages of both, and g^{c=>i}.",
 )
 def rem1_comm25_corrected(instance: Any) -> rc.Sides:
-    """With (22-2) and known ratios AffPCL sends 5nd + nq numbers a round."""
+    """With (22-2), known ratios and states of q numbers each, AffPCL sends 5nd + nq numbers a
+    round.
+    """
     return (
         sent(instance, shared=True, state_size=instance.state.shape[-1]),
         of_fedavg(instance, 2.5) + instance.n * instance.state.shape[-1],
@@ -343,7 +345,16 @@ def _valued_everywhere(*, mu: Any, **others: Any) -> at.ValueStack:
 
 
 #: Objectives of any values, every agent visiting every state; A plays no part.
-ONE_HOT = replace(valued(sizes={"S": (1, 4), "d": (1, 2)}), view=_valued_everywhere, assumes={})
+ONE_HOT = replace(
+    valued(sizes={"S": (1, 4), "d": (1, 2)}),
+    view=_valued_everywhere,
+    assumes={},
+    meaning={
+        **valued().meaning,
+        "mu": "distributions, moved to (1 - c) mu + c / S with the least c that gives every state "
+        "a hundredth of its even share",
+    },
+)
 
 
 @PAPER.identity(

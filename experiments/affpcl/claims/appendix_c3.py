@@ -110,7 +110,9 @@ def c3_H1(s: bound.TwoPoint) -> rc.Sides:
     on=HALF,
 )
 def c3_mup(s: bound.TwoPoint) -> rc.Sides:
-    """eps <= sqrt(d)/2, n >= 2: mu'_2(s) >= 1/(2 d)."""
+    """eps <= sqrt(d)/2, n >= 2: mu'_2(s) >= 1/(2 d), mu'_2 = (n mu^0 - mu_2)/(n - 1) being the
+    average of the other agents' environments.
+    """
     floor = (1 / (2 * s.d))[:, None] + 0 * s.mu[:, 1]
     return np.where(bound.states(s.d)[:, 0], s.mu_others[:, 1], 2 * floor), floor
 
@@ -150,7 +152,9 @@ def c3_H2(s: bound.TwoPoint) -> rc.Sides:
     on=HALF,
 )
 def c3_kl(s: bound.TwoPoint) -> rc.Sides:
-    """D_KL(P_1 || P_2) = t (H_1 + H_2) for the laws P_m of t pairs (s^i, s^0)."""
+    """D_KL(P_1 || P_2) = t (H_1 + H_2) for the laws P_m of t pairs (s^i, s^0), H_1 = D_KL(mu_1 ||
+    mu_2) and H_2 the divergence of the laws of s^0 given s^i, on average over s^i from mu_1.
+    """
     return s.pairs.kl, s.t * (s.H_1 + s.H_2)
 
 
@@ -440,7 +444,8 @@ def thm2_fixed(mu: Any, t: Any, rho: Any) -> rc.Sides:
     note="For n = 2 Definition 2 leaves ||mu_m - mu^0||_TV <= delta_env / 2, and then the risk is "
     "delta_env^2 times E[1 - E[sign | data]^2] < 1: 0.00980 < 0.01 for t = 1, delta_env = 0.1, "
     "and up to 2 % less than delta_env^2 where both terms of the minimum meet. For n >= 3 there "
-    "is room.",
+    "is room. The maximum is tried at the largest eps and at four smaller ones; for n = 2 and "
+    "delta_env^2 <= 1/(96 t) the risk grows with eps, so that the largest eps is the best one.",
     corrected="thm2",
     reading_of="thm2",
 )

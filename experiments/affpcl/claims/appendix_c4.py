@@ -130,7 +130,8 @@ ASSUMP1 = rc.NotChecked(
     latex=r"\mathbb{E}\|\hat\rho_t^i-\rho^i\|^2=\tilde O\big((\kappa^\rho)^2t^{-1}"
     r"\max\{n^{-1},\tilde\delta_{\rm cen}^i\}\big)",
     note="An assumption, without constants. rhohat = rho satisfies it, so it is not empty. "
-    "Samples alone do not, unless kappa^rho grows with affinity: the risk is at least 1/(10 t) "
-    "once t >= 1/(4 delta_env) (affpcl.thm2_sharp), so that (kappa^rho)^2 max{1/n, nu "
-    "delta_cen^i} is bounded from below, up to logarithms, whatever n and delta are.",
+    "Samples alone do not, unless kappa^rho grows with affinity: on two even states, whose "
+    "one-hot features have lambda^rho = 1/2, the worst risk is at least 1/(96 t) once t >= 1/(24 "
+    "delta_env^2) (affpcl.c3_case2_corrected), so that (kappa^rho)^2 max{1/n, nu delta_cen^i} "
+    "would have to be bounded from below, up to logarithms, whatever n and delta are.",
 )

@@ -201,7 +201,9 @@ def ex6(stack: FiniteStack) -> rc.Sides:
     on=_UNIT_FORMS,
 )
 def ex6_stretch(stack: FiniteStack) -> rc.Sides:
-    """E D <= (1 + gamma) E phi phi^T as quadratic forms, where ||phi|| = 1."""
+    """D = sqrt(A^T A), A = (phi - gamma psi) phi^T, ||phi|| = ||psi|| = 1: E D <= (1 + gamma) E
+    phi phi^T as quadratic forms.
+    """
     D_bar = stack.mean(stretch(stack.A))
     return bellman.form(D_bar, stack.x), (1 + stack.gamma)[:, None] * bellman.form(
         stack.Phi_bar, stack.x
@@ -266,6 +268,9 @@ _SLOW = rc.Space(
     r"\tfrac{1+\gamma}{1-\gamma}\delta_{\rm cen}^i\}",
     on=_SLOW,
     expect="violated",
+    reading="The remark prints no formula. Read is the first half of Lemma D.2 with Example 6's "
+    "bound in the place of nu, and with sigma's own G_A; with nu itself it holds for every A.",
+    reading_of="d2_A",
     note="The paper gives no proof. A step from a short to a long feature is large and yet has a "
     "small ||A(s)|| = ||phi - gamma psi|| ||phi||, so that G_A, and sigma with it, may be of "
     "order 1 - gamma. Features (u, f), f small and of the same sign: the chain waits at u = 0, "
@@ -279,9 +284,9 @@ _SLOW = rc.Space(
     corrected="rem2_corrected",
 )
 def rem2(instance: Any) -> rc.Sides:
-    """A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2
-    sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{G_A G_x, G_b} with x_*^c in
-    G_x.
+    """A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1, phi and psi equal in distribution:
+    E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2 sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i},
+    sigma = 2 max{G_A G_x, G_b} with x_*^c in G_x.
     """
     return bellman.effective_affinity(instance, bellman.discount_ratio(instance), instance.sigma)
 
@@ -299,9 +304,9 @@ def rem2(instance: Any) -> rc.Sides:
     "gamma) G_x <= sigma. Besides ||A(s) Delta|| <= G_A 2 G_x <= sigma.",
 )
 def rem2_corrected(instance: Any) -> rc.Sides:
-    """A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2
-    sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{(1 + gamma) G_x, G_b} with
-    x_*^c in G_x.
+    """A = (phi - gamma psi) phi^T, ||phi||, ||psi|| <= 1, phi and psi equal in distribution under
+    every mu^i: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2 sigma^2 min{1, (1 + gamma) / (1 - gamma)
+    delta_cen^i}, sigma = 2 max{(1 + gamma) G_x, G_b} with x_*^c in G_x.
     """
     return bellman.effective_affinity(
         instance, bellman.discount_ratio(instance), bellman.discounted_sigma(instance)
@@ -312,7 +317,8 @@ def rem2_corrected(instance: Any) -> rc.Sides:
     "rem2_unit",
     ref="Remark 2 for Example 6",
     printed_as="ours",
-    tex=r"\|\phi\|=\|\psi\|=1:\ \mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
+    tex=r"\|\phi\|=\|\psi\|=1,\ \phi\overset{d}=\psi:\ "
+    r"\mathbb{E}_{\mu^i}\|A(s)(x_*^i-x_*^c)\|^2\le2\sigma^2\min\{1,"
     r"\tfrac{1+\gamma}{1-\gamma}\delta_{\rm cen}^i\}",
     on=chain_space("n", _REWARDS, unit=True, view=bellman.embeddings, sizes=_AGENTS),
     derivation="Now ||A(s)|| = ||phi - gamma psi||, so E A^T A <= G_A^2 / (1 - gamma) sym(Abar^i); "
@@ -320,9 +326,9 @@ def rem2_corrected(instance: Any) -> rc.Sides:
     "sigma, G_A <= 1 + gamma.",
 )
 def rem2_unit(instance: Any) -> rc.Sides:
-    """A = (phi - gamma psi) phi^T, ||phi|| = ||psi|| = 1: E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2
-    sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i}, sigma = 2 max{G_A G_x, G_b} with x_*^c in
-    G_x.
+    """A = (phi - gamma psi) phi^T, ||phi|| = ||psi|| = 1, phi and psi equal in distribution:
+    E_{mu^i} ||A (x_*^i - x_*^c)||^2 <= 2 sigma^2 min{1, (1 + gamma) / (1 - gamma) delta_cen^i},
+    sigma = 2 max{G_A G_x, G_b} with x_*^c in G_x.
     """
     return bellman.effective_affinity(instance, bellman.discount_ratio(instance), instance.sigma)
 

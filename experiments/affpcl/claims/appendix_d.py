@@ -138,8 +138,8 @@ def d1d(stack: FiniteStack) -> rc.Sides:
     uses=["d1d"],
     tex=r"\|\mathbb{E}_{\mu^j}[b^i(s)-b^c(s)]\|\le2\sigma\delta_{\rm cen}^i,\quad j\in\{0,i\}",
     on=SYSTEMS,
-    note="Approached, not attained: Phibar^i = p J and Phibar^0 = q J, J a quarter turn, give the "
-    "ratio p / (p + q). The same of Abar in (i).",
+    note="Approached, not attained: Phibar^i = p J and Phibar^0 = q J, J a quarter turn, with "
+    "theta_*^c = -theta^i give the ratio p / (p + q). The same of Abar in (i).",
 )
 def d1e(stack: FiniteStack) -> rc.Sides:
     """||E_{mu^j}[b^i - b^c]|| <= 2 sigma delta_cen^i for j = i and j = 0.
@@ -411,8 +411,8 @@ def d2_A_sharper(stack: FiniteStack) -> rc.Sides:
     "0.05, each with probability 1/2, theta = +-(1, 0): 1 against 8 * 0.025 = 0.2. Lemma G.3, "
     "(9) and Theorem 1 of Appendix G.1 need the larger one of nu of A and nu of Phi (here 20) in "
     "the effective affinity. Where every Phi(s) is symmetric and positive semi-definite, as for "
-    "the one-hot features of a finite S (Appendix C.2), nu of Phi is 1 <= nu, and all of them "
-    "stand as printed.",
+    "the one-hot features of a finite S (Appendix C.2), nu of Phi is 1 <= nu, and nothing has to "
+    "change in them for this reason.",
     corrected="d2_Phi_corrected",
 )
 def d2_Phi(stack: FiniteStack) -> rc.Sides:

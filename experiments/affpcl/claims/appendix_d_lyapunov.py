@@ -108,8 +108,9 @@ _DIMINISHING = rc.Space(
     tex=r"\tilde{\mathcal{L}}_t\le\frac{t_0^2\mathcal{L}_0}{2t^2}+\frac{8C}{t}",
     on=_DIMINISHING,
     expect="violated",
-    note="The first display bounds L_tau / 2; the second puts this bound in the place of L_tau "
-    "and loses a factor of two. With L_0 = 0, C = 1, t0 = 3 and t = 100, Ltilde_t = 0.0953 > "
+    note="For the diminishing step the proof bounds L_tau / 2, and then puts this bound in the "
+    "place of L_tau: a factor of two is lost. With L_0 = 0, C = 1, t0 = 3 and t = 100, Ltilde_t = "
+    "0.0953 > "
     "0.08; in the limit t Ltilde_t = 32/3. The order O(C / t) and the theorems stand, with "
     "constants doubled. The space has t0 >= 3, where alpha_tau <= 1 and equality is the worst "
     "case.",

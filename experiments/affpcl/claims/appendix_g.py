@@ -117,7 +117,7 @@ def g2(stack: PersonalStack) -> rc.Sides:
     expect="violated",
     note="(28) defines calE as an expectation. The first step of Lemma G.2 needs the random "
     "error: its variance is of order ||deta||^2 sigma^2 / n and no other term covers it. One "
-    "agent, mu = (1/2, 1/2), A = Phi = 1, theta = 1, all but eta at the solution with dx^c = 1, "
+    "agent, mu = (1/2, 1/2), A = Phi = 1, theta = 1, theta^c at its solution, dx^c = 1, "
     "psi' deta = (100, -100): the mean is 0, E||g^{c=>i}||^2 = 10001, the bound 24 + 64 sigma^2 "
     "= 280. Nothing is lost in Theorem 1, whose proof bounds the random error.",
     corrected="g2",

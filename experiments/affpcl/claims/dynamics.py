@@ -166,11 +166,12 @@ def never_worse_average(stack: FiniteStack) -> rc.Sides:
     on=COMMON,
     derivation="Alone the noise is h + v^i, together (1/n) sum_j h(s^j) + v^i(s^i), all of mean "
     "zero. The covariances differ by (1 - 1/n)(Cov h + Cov(h, v^i) + Cov(v^i, h)), and sum_i v^i "
-    "= 0 because x_*^c and theta_*^c are the agents' means. X is monotone in the covariance.",
+    "= 0 because x_*^c and theta_*^c are the agents' means. X is linear and monotone in the "
+    "covariance, and the same map for all agents, as they share Abar.",
 )
 def never_worse_corrected(stack: FiniteStack) -> rc.Sides:
-    """In one environment, on average over the agents, the stationary error of small steps is at
-    most that of learning alone.
+    """In one environment, on average over the agents, AffPCL's stationary error of small steps is
+    at most that of learning alone.
 
     Shape (B,).
     """

@@ -143,6 +143,7 @@ def prop1_explicit(stack: RunStack) -> rc.Sides:
     "has E||z||^2 <= 2 E||v||^2 + 2 sigma^2/n, and E||v||^2 <= 2 sigma^2 deltatilde (2 + 1) by "
     "the first half of Lemma D.2 and ||b^i - b^0|| <= 2 G_b delta_obj. With Corollary F.1 for "
     "x^c, Lemma D.4 has the weight w.",
+    note="Tried for the first agent, with x_0^c at the mean of all x_0^i.",
 )
 def prop2_explicit(stack: CommonStack) -> rc.Sides:
     """One environment, (5) around x^c, alpha = ln t / (lambda t) <= lambda / (8 G_A^2): E||x_t^i -

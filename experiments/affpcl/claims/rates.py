@@ -99,9 +99,11 @@ def prop1() -> Sequence[rc.Regime]:
     uses=["corF1", "d2_A", "d4", "d5_const"],
     tex=r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O(\kappa^2t^{-1}\max\{n^{-1},\tilde\delta_{obj}\})",
     note="Measured around x^c of (4), which the paper allows in its place, where nothing else is "
-    "said. Around x^0, which (5) prints, only the exponent in t is measured. The power of kappa is "
-    "not measured. In a fixed system the error falls with delta_obj^2; the first power is needed "
-    "where the conditioning falls with delta_obj.",
+    "said. Around x^0, which (5) prints, only the exponent in t is measured. The power of kappa "
+    "is not measured. Along delta_obj it is the error over that of learning alone, for n to "
+    "infinity, with steps so small that this ratio depends on none. In a fixed system the error "
+    "falls with delta_obj^2; the first power is needed where the conditioning falls with "
+    "delta_obj.",
 )
 def prop2() -> Sequence[rc.Regime]:
     """In one environment and with alpha = ln t/(lambda t), (5) has E||x_t^i - x_*^i||^2 =
@@ -119,7 +121,8 @@ def prop2() -> Sequence[rc.Regime]:
     ref="Section 4",
     uses=["corE2_const"],
     tex=r"\mathbb{E}\|\theta_t^c-\theta_*^c\|^2=\tilde O(\sigma^2(\lambda^b)^{-2}t^{-1}n^{-1})",
-    note=LOGARITHM,
+    note=LOGARITHM + " The powers of sigma and lambda^b are not measured. The agents are in "
+    "different environments, to which Section 5.1 extends the statement; Section 4 has one.",
 )
 def coe_rate() -> Sequence[rc.Regime]:
     """Central objective estimation (7) has the rate of Proposition 1 with lambda^b in the place of
@@ -232,8 +235,10 @@ def thm1_step() -> Sequence[rc.Regime]:
 @PAPER.rate(
     "thm1_step_own",
     ref="Theorem 1 of Appendix G.1, with its own step of each module",
-    tex=r"\alpha^i\lambda^i=\alpha^b\lambda^b=\alpha^c\lambda^c=\frac{\ln t}t",
-    note="Each module forgets its start like 1/t^2.",
+    tex=r"\alpha^i\lambda^i=\alpha^b\lambda^b=\alpha^c\lambda^c=\frac{\ln t}t\ \Rightarrow\ "
+    r"\mathbb{E}\|x_t^i-x_*^i\|^2=\tilde O(\kappa^2n^{-1}t^{-1})",
+    note="Each module forgets its start like 1/t^2. Measured in n alone, at t = 1e13, for the "
+    "agents of affpcl.thm1_step; the powers of t and kappa are not measured.",
 )
 def thm1_step_own() -> Sequence[rc.Regime]:
     """With alpha^i lambda^i = alpha^b lambda^b = alpha^c lambda^c = ln t/t, agents alike have
@@ -352,7 +357,9 @@ def free_ride_linear() -> Sequence[rc.Regime]:
     ref="Appendix C.1",
     uses=["corE1", "corF2", "d4", "d5_const"],
     tex=r"g_t^{0,c}=\frac1n\sum_i g_t^{c\to i}(x_t^c)",
-    note=LOGARITHM,
+    note=LOGARITHM + " Exponents in t and n alone, of x^c and of the agents. Corollary F.3 has "
+    "(lambda^b)^{-2} besides for this variant; the powers of sigma, lambda and delta are not "
+    "measured here. That in delta fails for both variants (affpcl.thm1_c1, affpcl.thm1_c2).",
 )
 def c1_variant() -> Sequence[rc.Regime]:
     """Computing the central direction from g^{c->i}, (22-2), keeps the guarantee."""
@@ -383,6 +390,10 @@ def corE2_const() -> Sequence[rc.Regime]:
     ref="Corollary E.2, diminishing step",
     uses=["corE1", "d5_dim"],
     tex=r"\mathbb{E}\|\tilde\theta_t^c-\theta_*^c\|^2=O(\sigma^2/((\lambda^b)^2nt))",
+    note="Measured in t alone, on one system, in which lambda^b = 0.51 is below every lambda^i. "
+    "The powers of n, sigma and lambda^b are not measured. The corollary asks for t0 with alpha_0 "
+    "<= lambda^b/4, here t0 > 61.5; t0 is 20, so that the first 42 steps are larger than that, "
+    "but stable. For large t this does not count.",
 )
 def corE2_dim() -> Sequence[rc.Regime]:
     """alpha_tau = 4/(lambda^b (tau + t0 + 1)): the averaged iterate has O(sigma^2/((lambda^b)^2 n
@@ -453,8 +464,8 @@ def corF3_dim() -> Sequence[rc.Regime]:
     uses=["d4", "d5_const", "corE1", "corF1", "corG2_first"],
 )
 def thm1_c1() -> Sequence[rc.Regime]:
-    """(27) + (22-1) + (20) with alpha^k lambda^k = ln t/t in each module: O(sigma^2 ln
-    t/((lambda^i)^2 t) max{1/n, min{1, nu delta_cen^i}}).
+    """(27) + (22-1) + (20) with alpha^k lambda^k = ln t/t in each module, as in its proof:
+    O(sigma^2 ln t/((lambda^i)^2 t) max{1/n, min{1, nu delta_cen^i}}).
     """
     return [
         *personal_rates(FIRST, mixed, "own"),
@@ -475,8 +486,9 @@ def thm1_c1() -> Sequence[rc.Regime]:
     uses=["d4", "d5_const", "corE1", "corF2", "corG2_first"],
 )
 def thm1_c2() -> Sequence[rc.Regime]:
-    """(27) + (22-2) + (20) with alpha^k lambda^k = ln t/t in each module: delta = min{1, nu
-    delta_cen^i} + max{1, lambda^i/(lambda^b lambda^c)}^2 / n.
+    """(27) + (22-2) + (20) with alpha^k lambda^k = ln t/t in each module: O(sigma^2 ln
+    t/((lambda^i)^2 t) delta), delta = min{1, nu delta_cen^i} + max{1, lambda^i/(lambda^b
+    lambda^c)}^2 / n.
     """
     return [
         *personal_rates(SECOND, mixed, "own"),
@@ -527,13 +539,22 @@ ORACLE = (
     tex=r"\delta=\frac{\sigma^2}{(\lambda^\rho)^2}\tilde\delta_{cen}^i"
     r"+\frac{\sigma^2}{\min\{\lambda^b,\lambda^c,\lambda^\rho\}^2}n^{-1}",
     expect="violated",
-    note=ORACLE,
+    note=ORACLE + "n goes to infinity first in the counterexample, so that the term in 1/n "
+    "vanishes. 'The same' is right only where sigma is at least of the order of lambda^rho, G_rho "
+    "and G_rho G_A: what the corollary gives is the factor 1 + (kappa^rho)^2 of deltatilde, "
+    "kappa^rho = sigma/lambda^rho, and 1 + (kappa^rho)^2 + G_rho^2 ((G_A/lambda^c)^2 + "
+    "1/(lambda^b)^2) of 1/n. As sigma scales with the objectives, in which the error is "
+    "quadratic, sigma^2 times sigma^2 is too small for short ones: agents alike with the true "
+    "ratio, A = 1, Phi = 1 or 1/2 with probability 1/2 each and theta = c have sigma = 2 c, "
+    "lambda^rho = 1/2 and the error c^2 ln t/(32 n t), and the printed bound is O(64 c^4 ln "
+    "t/(n t)).",
     corrected="corG2_second_corrected",
     uses=["d4", "d5_const", "corE1", "corF1", "corG2_second"],
 )
 def thm1_c3() -> Sequence[rc.Regime]:
-    """(27) + (22-1) + (20) + (13) with a small common step: delta = (sigma/lambda^rho)^2 min{1, nu
-    delta_cen^i} + (sigma/min{lambda^b, lambda^c, lambda^rho})^2 / n.
+    """(27) + (22-1) + (20) + (13) with alpha^k lambda^k = ln t/t in each module: O(sigma^2 ln
+    t/((lambda^i)^2 t) delta), delta = (sigma/lambda^rho)^2 min{1, nu delta_cen^i} +
+    (sigma/min{lambda^b, lambda^c, lambda^rho})^2 / n.
     """
     return with_oracle(FIRST)
 
@@ -547,7 +568,8 @@ def thm1_c3() -> Sequence[rc.Regime]:
     note=ORACLE + "n goes to infinity first in the counterexample, so that the term in 1/n "
     "vanishes. Besides, the proof leaves w^2 out of w^1 (affpcl.thm1_weights): what it gives, "
     "also with nu', has sigma or G_rho G_A over lambda^b lambda^c where lambda^i over lambda^b "
-    "lambda^c is printed.",
+    "lambda^c is printed, and 1 beside the factors (sigma/lambda^rho)^2, without which the bound "
+    "is too small for short objectives (affpcl.thm1_c3).",
     corrected="corG2_second_corrected",
     uses=["d4", "d5_const", "corE1", "corF2", "corG2_second", "thm1_weights"],
 )

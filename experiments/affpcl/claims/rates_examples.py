@@ -199,11 +199,14 @@ def turned_rewards(given: Pieces, n: int, level: float) -> Types:
     "But bbar^0 = 0, so that x_*^c = theta_*^c = 0, the central terms vanish at the solutions, and "
     "every agent keeps the noise that it has alone, whose mean square is near 0.4: in coordinate 2 "
     "the reward is near 0.9 or -0.9. lambda^b = e^2/2 is small here, and the bound does not "
-    "contain it. Where rewards are linear in phi itself the rate holds, with a better power of 1 - "
-    "gamma. "
+    "contain it. Where rewards are linear in phi itself the rate holds for the agent's own step "
+    "ln t/(lambda^i t) and Section 4's G_b, with a better power of 1 - gamma "
+    "(affpcl.c6_rate_corrected); one step for all agents needs w^i w in the place of (w^i)^2 "
+    "(affpcl.c6_rate_linear). "
     + where.SMALLEST
-    + " The other regimes have rewards linear in phi. Their exponents are those of the error of "
-    "four agents over ln t, of the limit of many agents over learning alone, and again of four.",
+    + " The other regimes have rewards linear in phi. Of their exponents, those in t and in "
+    "1/(1 - gamma) are of the error of four agents, that in n of 4 to 64, and that in 1/delta of "
+    "the limit of many agents over learning alone. The power of w^i is not measured.",
     corrected="c6_rate_corrected",
 )
 def c6_rate() -> Sequence[rc.Regime]:

@@ -252,7 +252,8 @@ def control_variate(stack: FiniteStack) -> rc.Sides:
     " sum_i (A(s) x^i - b^i(s)) = A(s) x^0 - b^0(s) is the control variate itself.",
 )
 def control_variate_corrected(stack: FiniteStack) -> rc.Sides:
-    """(1/n) sum_i Cov(g^i(x^i), g^{0->i}(x^0)) = tr Var g^{0->i}(x^0) >= 0 at any x^i.
+    """In one environment (1/n) sum_i Cov(g^i(x^i), g^{0->i}(x^0)) = tr Var g^{0->i}(x^0) >= 0 at
+    any x^i of average x^0, Cov the trace of the covariance matrix.
 
     Shape (B,).
 

@@ -67,8 +67,8 @@ NU_LE_KAPPA_BOTH = replace(
     source="AffPCL, Section 6.2 with the smaller lambda of Appendix D.1",
     text="nu <= sigma/lambda with lambda also below those of Phibar^i.",
     measure=partial(at.conditioning_by_kappa, both=True),
-    note="Section 6.2's bound with every constant read as generously as possible: Phi = A = 1 and "
-    "b = +-0.1 have nu = 1 and sigma/lambda = 0.2.",
+    note="Section 6.2's bound with the smallest lambda and the largest G_x and G_b that the paper "
+    "defines: Phi = A = 1 and b = +-0.1 have nu = 1 and sigma/lambda = 0.2.",
     reading_of="affpcl.nu_le_kappa",
     reading="Appendix D.1 introduces a smaller lambda, below those of Phibar^i too, and with it a "
     "larger kappa.",
@@ -96,7 +96,9 @@ def nu_le_kappa_corrected(stack: FiniteStack) -> rc.Sides:
     ref="Section 6.2",
     tex=r"\nu^i\ge1",
     on=SYSTEMS,
-    note="Not proved in the paper. The trace of Dbar is E of the nuclear norm of A(s), at least "
+    printed_as="ours",
+    note="Not said in the paper; the proof of Corollary G.2 needs it, for delta_env^i <= "
+    "deltatilde_cen^i. The trace of Dbar is E of the nuclear norm of A(s), at least "
     "that of Abar; were ||Dbar Abar^{-1}|| < 1, every singular value of Dbar = (Dbar "
     "Abar^{-1}) Abar would be below that of Abar.",
 )
@@ -269,6 +271,7 @@ def thm1_nurho(stack: FiniteStack) -> rc.Sides:
     derivation="sigma/min{a, r} = (sigma/r) max{1, r/a} for a = min{lambda^b, lambda^c} and r = "
     "lambda^rho, and lambda^i/(lambda^b lambda^c) = (sigma/r) lambda^i r/(sigma lambda^b "
     "lambda^c); the maximum of both, squared.",
+    note="Tried with one-hot features, whose lambda^rho is the least mu^0(s).",
 )
 def thm1_nurho_corrected(stack: FiniteStack) -> rc.Sides:
     """(kappa^rho)^2 nu^rho is the coefficient of 1/n in the fourth case, max{sigma/min{lambda^b,

@@ -91,11 +91,13 @@ def of_every_policy(known: Printed, chains: Any) -> Printed:
     """The text's constants with a lambda_A, and so an R_w, that serve every policy.
 
     -x'A x >= (1 - gamma) sum_s d_pi(s) (phi(s)'x)^2, and d_pi(s) is at least the smallest P(s|s',
-    a).
+    a). Where transitions do not depend on the action, all policies have one lambda_A.
     """
+    P = chains.P
     spread = lambda_min(transpose(chains.phi) @ chains.phi)
-    lambda_A = (1 - chains.gamma) * chains.P.min(axis=(1, 2, 3)) * spread
-    return replace(known, R_w=2 * known.r_max / lambda_A)
+    least = (1 - chains.gamma) * P.min(axis=(1, 2, 3)) * spread
+    alike = (P[:, :, :1] == P).all(axis=(1, 2, 3))
+    return replace(known, R_w=2 * known.r_max / np.where(alike, chains.lambda_A, least))
 
 
 class Synchronised(_Instance):
@@ -108,8 +110,11 @@ class Synchronised(_Instance):
 
     @cached_property
     def pair(self) -> list[Estimate]:
-        """What the clients estimate."""
-        R_w = self.known.R_w
+        """What the clients estimate; critics are in the ball that the policy's own lambda_A gives.
+
+        H, whose lambda_A serves every policy, is at least as large.
+        """
+        R_w = self.chains.R_w(self.r_max)
         w = self.critics * R_w[:, None, None, None]
         return [Estimate(self.chains, w[:, c], self.r_max, R_w, restarted=False) for c in range(2)]
 
@@ -121,7 +126,7 @@ SYNCHRONISED = replace(
         {
             "scale": SHORT,
             "critics": rc.ball(2, "M", "d2"),
-            "doublings": rc.whole_numbers(low=0, high=20),
+            "doublings": rc.whole_numbers(low=0, high=40),
         },
         Synchronised,
     ),

@@ -228,7 +228,9 @@ def eq32(path: Ascent, eta: rc.Numbers) -> rc.Sides:
     derivation="firm.eq32_corrected and eta_{t+1} <= eta_t.",
 )
 def eq32_decreasing(path: ascent.Ascent, eta: rc.Numbers) -> rc.Sides:
-    """(32) for eta_1 >= eta_2 >= ... ."""
+    """(32) as in firm.eq32, for eta_1 >= eta_2 >= ...: if Q_t is at least T_1 and no J^j varies by
+    more than r_max/(1-gamma) along the path.
+    """
     return eq32(path, eta)
 
 
@@ -239,12 +241,13 @@ def eq32_decreasing(path: ascent.Ascent, eta: rc.Numbers) -> rc.Sides:
     tex=r"\frac1T\sum_t\|\nabla J(\bar\theta_t)\lambda_t\|^2\le\frac{2\,{\rm top}}{T\alpha}"
     r"\Big(1+\sum_{t=2}^T\eta_t\Big)+\frac1T\sum_t\mathcal Q_t",
     on=ASCENTS,
-    derivation="firm.eq31_corrected and firm.lemma10_corrected; (30) holds given F_t, and its mean "
-    "is taken over all of the past.",
+    derivation="firm.eq31_corrected, and firm.lemma10_corrected for each J^j less its least value "
+    "on the path; (30) holds given F_t, and its mean is taken over all of the past.",
 )
 def eq32_corrected(path: ascent.Ascent, eta: Numbers) -> rc.Sides:
-    """(1/T) sum ||grad J(thetabar_t) lambda_t||^2 <= (2/(T a)) top (1 + sum_{t=2}^T eta_t) + (1/T)
-    sum Q_t, if Q_t is at least T_1 and no J^j varies by more than top.
+    """For weights that follow (11) and 0 < a <= 1/L_J: (1/T) sum ||grad J(thetabar_t) lambda_t||^2
+    <= (2/(T a)) top (1 + sum_{t=2}^T eta_t) + (1/T) sum Q_t, if Q_t is at least T_1 and no J^j
+    varies by more than top along the path.
     """
     gain = path.top / eta.shape[1] * (1 + eta[:, 1:].sum(axis=1))
     return path.stationarity, 2 / path.a * gain + path.error

@@ -76,8 +76,8 @@ def eq17(at: Estimate, lam: Numbers, known: Printed, clients: Numbers, size: Num
 def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) -> rc.Sides:
     """For B independent restarted transitions and H = (1 - gamma) J/gamma: E||(1/C) sum_c sum_j
     lambda_t^j (g^{j,c} - grad H^j)||^2 <= C_psi^2 gamma max_j (sqrt(zeta^j) + ||w_*^j - w^j||)^2 +
-    R^2/(C B), R = C_psi (r_max + (1 + gamma) R_w). Clients with one policy, lambda_t known before
-    the step.
+    R^2/(C B), R = C_psi (r_max + (1 + gamma) R_w), zeta under nu. Clients with one policy and the
+    same critics, lambda_t known before the step.
     """
     measured = assembly.gradient_error(at, lam, at.gradient, clients, size)
     return measured, at.bias.max(axis=-1) ** 2 + at.limit**2 / (clients * size)
@@ -140,7 +140,7 @@ def eq27(
     step: Round, a: rc.Numbers, L: rc.Numbers, R: rc.Numbers, K: int, power: int = 1
 ) -> rc.Sides:
     """T_1 <= Q_t, the last term of which is 4 L_J R^2 a^2 K^2. Here with exact gradients and one
-    lambda at step t, where all other terms vanish.
+    lambda at step t, where all other terms of Q_t vanish as B and beta grow.
     """
     lam = step.common[:, None] + 0 * step.lam
     exact = replace(step, g=step.local, lam=lam)
@@ -223,7 +223,9 @@ def _in_H(s: Any) -> Any:
     expect="violated",
     note="12 eps_critic replaces 12 E||w_* - w||^2, of which a bound on the first moment says "
     "nothing: r_max = 5, lambda_A = 0.1, w_* = 0 and ||w|| = R_w = 100 have 120000 against 1200, "
-    "and where the weights of (24) sum to one all other terms are the same on both sides. "
+    "and where the weights of (24) sum to one all other terms are the same on both sides. No "
+    "process need have all of the stored constants at once; the critics w_* = 0 and ||w|| = R_w, "
+    "which zero rewards allow, have 48 against 24 there in the place of 108 against 36. "
     "Otherwise the substitution is sound: these weights eta_i prod (1 - eta_k) sum to 1 - prod (1 "
     "- eta_k) <= 1, and t - t_0 <= K. (27) is read with the L_J^2 of (26) and (33), see firm.eq27.",
     corrected="eq33_corrected",

@@ -202,9 +202,11 @@ def eq10_corrected(instance: Any) -> rc.Sides:
     main=True,
     note="Delta(w_*) is near Delta(V), which is not grad J: it is (1-gamma)/gamma times the "
     "gradient for mu_0 = d_pi held fixed. Two states, all transitions 1/2, r = 1 for the first "
-    "action, a tabular critic, pi = 1/2, gamma = 0.9: 12 against 0. Theorem 1 keeps a bias that "
-    "neither better critics nor B, C or alpha reduce; (35) lacks it. No law of s serves both: "
-    "(16) needs d_pi, this lemma nu.",
+    "action, a tabular critic, pi = 1/2, gamma = 0.9: 12 against 0, with zeta = 0 for every "
+    "policy. (The paper leaves zeta open; the stored counterexample has that of its own policy, "
+    "the largest of all policies would make its bound 0.0602 or more.) Theorem 1 keeps a bias "
+    "that neither better critics nor B, C or alpha reduce; (35) lacks it. No law of s serves "
+    "both: (16) needs d_pi, this lemma nu.",
     corrected="lemma4_corrected",
 )
 def lemma4(chains: Any, lam: Any) -> rc.Sides:
@@ -247,8 +249,8 @@ def lemma4_visitation(chains: Any, lam: Any) -> rc.Sides:
     "scaled.",
 )
 def lemma4_corrected(chains: Chains, lam: Numbers) -> rc.Sides:
-    """3||(Delta(theta, w_*) - ((1-gamma)/gamma) grad J) lambda||^2 <= 3 gamma C_psi^2 zeta, with s
-    ~ nu in Delta and in zeta.
+    """3||(Delta(theta, w_*) - ((1-gamma)/gamma) grad J) lambda||^2 <= 3 gamma C_psi^2 zeta, zeta =
+    max_j E(V^j - phi'w_*^j)^2, with s ~ nu in Delta and in zeta.
     """
     nu = chains.occupancy
     target = _share(chains)[:, None, None] * chains.jac
@@ -311,7 +313,10 @@ _PRINTED_L = r"L_J=\frac{r_{\max}}{1-\gamma}(4C_\nu C_\psi+L_\psi),\ "
     tex=_PRINTED_L + r"C_\nu=\tfrac12C_\pi(1+\lceil\log_\rho\kappa^{-1}\rceil)+(1-\rho)^{-1}",
     on=WALKS,
     expect="violated",
-    note="A second derivative grows fourfold where features double; 4 C_psi/(1-rho) only doubles. "
+    note="TV is half the l1 norm here: kappa = 1 and C_pi = C_psi/4, with L_psi = C_psi^2/4. In "
+    "the l1 norm C_pi is twice as large and kappa >= 2 (1 - 1/S) >= 4/3, so that with the same "
+    "rho the ceiling makes the constant large enough on walks. "
+    "A second derivative grows fourfold where features double; 4 C_psi/(1-rho) only doubles. "
     "The cited Proposition 1 has C_pi/2 before 1/(1-rho) as well, and normalises J by 1 - gamma, "
     "for which even the printed constant is enough (firm.eq49_LJ_normalised). Six places, r = 1 "
     "at both ends, restarts at the fifth, gamma = rho = 0.99, x = 1, c = 1e4, parameters 0 and "

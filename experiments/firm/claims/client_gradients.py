@@ -36,7 +36,7 @@ _OPPOSED = [
         "r_max": 10.0,
         "scale": 0.7,
         "critics": [[[0.7, -0.7]], [[-0.7, 0.7]]],
-        "doublings": 20,
+        "doublings": 40,
     }
     for stay in (55 / 62, 1.0)
 ]
@@ -192,7 +192,9 @@ def eq48_critic_corrected(instance: Any) -> rc.Sides:
     r"4\kappa\rho)}{(1-\rho)B}}",
     on=printed(),
     note="Lemma 6 has r_max + 2 R_w in this place. No harm is done: ||w_*|| <= r_max/lambda_A, "
-    "half of R_w, so that |delta| <= r_max + R_w.",
+    "half of R_w, so that |delta| <= r_max + R_w; for larger B see firm.lemma6_sharper. Without "
+    "C_psi < 1 it is false, as Lemma 6 is: two states, all transitions 1/2, phi = 1 and -1, r = "
+    "1, pi = 1/2 and features of the policy of length c have c/sqrt(2) against 6 at B = 1.",
 )
 def eq48_noise(at: Estimate, known: Printed) -> rc.Sides:
     """E||g^{j,c}(w_*) - Delta^{j,c}|| <= 2 sqrt((r_max + R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho)
@@ -262,11 +264,13 @@ def restarted_bias(at: Estimate) -> rc.Sides:
     "long: w_* = 0, zeta = 0, lambda_A = 0.05, R_w = 400, rho = 3/4, and the critics (280, "
     "-280) and (-280, 280) of H give gradients 132 apart in the mean, against 4 sqrt(396) + "
     "5.8 = 85 with B = 2^20. R_w has the lambda_A of the policy; one for all policies, 0.043, "
-    "makes R_w = 464 and 5.8 becomes 6.7, a term that larger batches remove. Rewards need not "
-    "vanish: gamma = 0.99, r = r_max = 1 and the critics w_* +- (264, -264) have 137 against 83. "
-    "Even exact critics do not save it for t > t_0: gradients estimate Delta, and L_J is no "
-    "Lipschitz constant of Delta (firm.eq48_policies). The corrected lemma is about grad H, for "
-    "which (24) and Theorem 1 can be stated.",
+    "makes R_w = 464 and 5.8 becomes 6.7, a term that larger batches remove. In the "
+    "stored counterexample critics are in the ball of the policy's own lambda_A, which is within "
+    "H, and the right side has the larger R_w of a lambda_A that serves every policy. Rewards "
+    "need not vanish: gamma = 0.99, r = r_max = 1 and the critics w_* +- (264, -264) have 137 "
+    "against 83. Even exact critics do not save it for t > t_0: gradients estimate Delta, and L_J "
+    "is no Lipschitz constant of Delta (firm.eq48_policies). The corrected lemma is about grad H, "
+    "for which (24) and Theorem 1 can be stated.",
     corrected="lemma9_corrected",
     uses=["eq47_48", "eq50_52"],
     main=True,
@@ -300,7 +304,7 @@ def lemma9_corrected(step: Any, size: Any, L: Any) -> rc.Sides:
     """For B independent restarted transitions: sqrt(E||g^{j,c} - g^{j,c'}||^2) <= b^{j,c} +
     b^{j,c'} + R sqrt(2/B) + 2 L_H R a (t - t_0), L_H = r_max C_psi^2/(4 (1 - gamma)), for softmax
     policies with features at most C_psi apart in a state; b^{j,c} and R as in
-    firm.eq47_48_corrected.
+    firm.eq47_48_corrected. Here t - t_0 = 1.
     """
     return at.lemma9_corrected(step.now, size, L, step.a)
 

@@ -175,10 +175,10 @@ def eq13(step: Round, factor: int = 1) -> rc.Sides:
     r"\mathcal T_{1,1}^{\rm disagr-drift}",
     on=ANY,
     expect="violated",
-    note="As in (13): 'applying the triangle inequality' to squares loses the factor 2. C = M = 1 "
-    "has no disagreement if lambda_t is the clients' mean. With that mean, two clients with "
-    "gradients (1, -1) and (-1, 1), weights (1, 0) and (0, 1) and grad J = (-1, -1) have 4 against "
-    "2. With (13) the drift of (24) enters (27) with a factor 4.",
+    note="As in (13): 'applying the triangle inequality' to squares loses the factor 2. lambda_t "
+    "is any point of the simplex here. If it is the clients' mean, C = 1 has no disagreement, but "
+    "two clients with gradients (1, -1) and (-1, 1), weights (1, 0) and (0, 1) and grad J = (-1, "
+    "-1) have 4 against 2. With (13) the drift of (24) enters (27) with a factor 4.",
     corrected="eq14_corrected",
 )
 def eq14(step: Round, factor: int = 1) -> rc.Sides:

@@ -180,8 +180,9 @@ def law_bias(points: Any, chances: Any, beta: Any) -> rc.Sides:
     "equality is approached by many clients.",
 )
 def law_no_speedup(points: Any, chances: Any, beta: Any) -> rc.Sides:
-    """Independent clients: E T_disagr >= (1 - 1/C)^2 ||E (A - E A) lambda*||^2: there is no linear
-    speed-up in C.
+    """Independent clients with one distribution and the weights lambda^c = lambda*^c (eta_t = 1):
+    E T_disagr >= (1 - 1/C)^2 ||E (A - E A) lambda*||^2, so that there is no linear speed-up in C
+    where this is not zero.
     """
     return at.no_speedup(points, chances, beta, _CLIENTS)
 
@@ -326,13 +327,14 @@ def _against(**predicted: float) -> Sequence[rc.Regime]:
     ref="Remark 1 and (23): the exponents",
     tex=r"\mathcal T=O\Big(\frac{M^{3/2}}{\beta\sqrt B}\Big)",
     expect="faster than stated",
-    note="No exponent is attained: they are -2 in B, -2 in beta for large beta and 0 for small beta"
-    ", 0 in M; see firm.law_exponents. In between, as long as M is far below beta, the drift does "
+    note="In one example, copies of two objectives, no exponent is attained: they are -2 in B, -2 "
+    "in beta for large beta and 0 for small beta, 0 in M; see firm.law_exponents. "
+    "In between, as long as M is far below beta, the drift does "
     "grow with M^2, which the bound survives by its other factors.",
 )
 def rem1_exponents() -> Sequence[rc.Regime]:
-    """At fixed gradients with noise of order B^{-1/2} the disagreement drift is of order M^{3/2} /
-    (beta sqrt(B)): B to infinity, beta to infinity and to 0, M to infinity.
+    """At fixed gradients with noise of order B^{-1/2} the disagreement drift is O(M^{3/2} / (beta
+    sqrt(B))): B to infinity, beta to infinity and to 0, M to infinity.
     """
     return _against(B=-0.5, beta=-1.0, inverse_beta=1.0, M=1.5)
 
@@ -347,8 +349,9 @@ def rem1_exponents() -> Sequence[rc.Regime]:
     "firm.law_small_beta; M by copies of objectives, firm.law_replicas.",
 )
 def law_exponents() -> Sequence[rc.Regime]:
-    """The drift is of order B^-2 at fixed beta, B^-1 where the mean gradients agree and beta = 0;
-    beta^-2 beyond the gradients' curvature and beta^0 below it; M^2 while M is far below beta
-    and M^0 beyond.
+    """In one example, two clients, d = 1, and copies of two objectives with mean gradients of
+    length 1, the first with noise of +-B^{-1/2}: the drift is of order B^-2 at fixed beta, B^-1
+    where the mean gradients agree and beta = 0; beta^-2 beyond the gradients' curvature and beta^0
+    below it; M^2 while M is far below beta and M^0 beyond.
     """
     return _against(B=-2.0, B_kink=-1.0, beta=-2.0, inverse_beta=0.0, M=0.0, M_small=2.0)

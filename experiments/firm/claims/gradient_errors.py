@@ -129,8 +129,9 @@ def eq16_same_samples(
     "mean of independent vectors.",
 )
 def eq16_corrected(mean: Numbers, xi: Numbers, p: Numbers, beta: Numbers) -> rc.Sides:
-    """E||(1/C) sum_c Z_c||^2 <= (1/C^2) sum_c sum_j E||g^{j,c} - Delta^{j,c}||^2, whatever one
-    lambda_t of the simplex depends on.
+    """E||(1/C) sum_c Z_c||^2 <= (1/C^2) sum_c sum_j E||g^{j,c} - Delta^{j,c}||^2 for independent
+    clients with E g^{j,c} = Delta^{j,c}, whatever one lambda_t of the simplex depends on. Here it
+    is the clients' average of the weights (2) of the same gradients.
     """
     noise, probabilities = at.outcomes(xi, p)
     measured, _ = eq16_same_samples(mean, xi, p, beta)
@@ -223,9 +224,9 @@ _FACTOR = r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}"
     expect="violated",
     note="Printed in the proof of Lemma 6, which sums it over clients. C_psi^2 is missing. The "
     "rest is so loose (R_w twice too large, |delta| below r_max + 2 R_w, E|psi|^2 below "
-    "C_psi^2) that only C_psi above about 60 shows it: all transitions 1/2, phi = 1, r = 1 "
-    "for the first action, pi = 1/2, gamma = 0.1, features of length c: c^2/16 against 4 (1 + "
-    "4/0.9)^2 = 119.",
+    "C_psi^2) that only a large C_psi shows it, such as 20 or more: all transitions 1/2, phi = 1 "
+    "and -1 in the two states, r = 1, pi = 1/2, features of length c, C_psi = sqrt(2) c: w_* = 0, "
+    "lambda_A = 1, and c^2/2 against 4 (1 + 4)^2 = 100 at B = 1.",
     corrected="lemma6_corrected",
 )
 def lemma6_client(chains: Any, r_max: Any, lam: Any) -> rc.Sides:
@@ -243,7 +244,8 @@ def lemma6_client(chains: Any, r_max: Any, lam: Any) -> rc.Sides:
     tex=r"\mathbb E[\mathcal T_{1,1,2}\mid\mathcal F_t]\le\frac{12}C" + _FACTOR,
     on=TWO_CLIENTS,
     expect="violated",
-    note="As for one client. In (17), (33) and (35) the term 1/(CB) lacks the constant C_psi^2.",
+    note="As for one client. In (17) and (33) the term 1/(CB) lacks the constant C_psi^2, which "
+    "the O of (35) hides.",
     corrected="lemma6_corrected",
 )
 def lemma6(
@@ -328,7 +330,8 @@ def lemma6_sharper(chains: Chains, lam: Numbers, longest: int = 8) -> rc.Sides:
     note="s_1 belongs to the first transition, so the k-th one after it is tied to it by "
     "rho^{k-1}, not rho^k. Every step goes to the second state, but its second action goes back "
     "with probability 0.04 = rho; r = 1 for that action, phi = (0, 1), pi = 1/2, gamma = 1/2, B = "
-    "8: 0.0107 against 0.0081. Lemma 6 survives by the 4 before it, which has room for the 3 of "
+    "8: 0.0107 against 0.0081, or 0.0038 against 0.0012 after the subtraction. "
+    "Lemma 6 survives by the 4 before it, which has room for the 3 of "
     "firm.lemma6_corrected.",
     corrected="lemma6_corrected",
     reading_of="lemma6",
@@ -355,7 +358,8 @@ def lemma6_factor(chains: Chains, lam: Numbers, longest: int = 8) -> rc.Sides:
 )
 def lemma6_start(chains: Any, r_max: Any, lam: Any) -> rc.Sides:
     """E||(g(w_*) - Delta(w_*)) lambda||^2 <= 4 R^2 (1 + 2 kappa / (1 - rho)) / B where s_0 has any
-    law.
+    law, with the R of Lemma 7, Delta under d_pi and lambda fixed before the samples. Here B = 1,
+    ..., 8 and kappa = 1.
     """
     return at.lemma6_anywhere(chains, r_max, lam, chains.start)
 

@@ -90,8 +90,8 @@ def eq23(paths: Paths) -> rc.Sides:
     corrected="law_true_weights",
     reading_of="eq23",
     reading="Remark 4 calls the term the discrepancy between the clients' weights and 'the ideal, "
-    "globally optimal weights lambda_t', those of the true gradients; (14) has this lambda_t, and "
-    "only F.1.2 replaces it by the clients' average.",
+    "globally optimal weights lambda_t', read here as those of the true gradients, which it does "
+    "not say; (14) has this lambda_t, and only F.1.2 replaces it by the clients' average.",
     uses=["eq19_20", "eq22", "lemma8"],
 )
 def eq23_ideal(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
@@ -170,8 +170,8 @@ def drift_of_pairs(g: Numbers, lam: Numbers) -> rc.Sides:
 def eq24(step: assembly.SecondStep, known: Printed, size: Numbers) -> rc.Sides:
     """E[drift_t | F_t] <= (8 R^3 M^{3/2}/beta) sum_{i<=t} eta_i prod_{k>i} (1 - eta_k) max_{j,c,c'}
     (4 sqrt(zeta) + 2 sqrt(E||w_*^c - w^c||) + 2 sqrt(E||w_*^{c'} - w^{c'}||) + 4 sqrt((r_max +
-    R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B)) + 4 L_J R a K). Here t = K = 2, exact tabular
-    critics.
+    R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B)) + 4 L_J R a K). Here C = t = K = 2, C_psi < 1,
+    exact tabular critics.
 
     The drift is E||x||^2, x = (1 - eta_2) x_0 + eta_2 x_1: x_0 with lambda_1^c, x_1 with
     lambda*_2^c, ||x_1|| <= R. E||x||^2 >= ||E x||^2 and ||E x|| >= (1 - eta_2) ||E x_0|| - eta_2 R.
@@ -198,7 +198,8 @@ def eq24(step: assembly.SecondStep, known: Printed, size: Numbers) -> rc.Sides:
     derivation="The vector is (1/(2 C^2)) sum_{c,c'} (A_c - A_c')(lambda^c - lambda^c'); each term "
     "is at most x = gap ||lambda^c - lambda^c'||_1, gap = max_j ||g_t^{j,c} - g_t^{j,c'}||. x^2 <= "
     "2 gap (2 R) ||.||_1, and ||.||_1 <= sqrt(M) sum_i omega_i (2 R sqrt(M)/beta) 2 R by (22) and "
-    "firm.lemma1_sharper; a quarter of the mean of x^2. firm.lemma9_corrected bounds E gap.",
+    "firm.lemma1_sharper; a quarter of the mean of x^2. E gap^2 is at most the sum "
+    "over j of what firm.lemma9_corrected bounds.",
 )
 def eq24_present(paths: Paths) -> rc.Sides:
     """drift_t <= (4 R^3 M/(beta C^2)) (sum_{i<=t} eta_i prod_{k>i} (1 - eta_k)) sum_{c,c'} max_j

@@ -126,12 +126,14 @@ def law_cauchy_schwarz(g: Numbers, lam: Any) -> rc.Sides:
     tex=r"\mathcal T\le\Big(\frac1C\sum_c\max_j\|g^{j,c}-\bar g^j\|\Big)^2",
     uses=["law_covariance"],
     derivation="The second form of firm.law_covariance and the triangle inequality: lambda^c picks "
-    "among a client's noises. Sharpens firm.drift_without_beta by up to 4 (1 - 1/C)^2. Attained by "
-    "any even C; where the mean gradients agree and beta = 0, by solutions of (1).",
+    "among a client's noises. Sharpens firm.drift_without_beta by a factor of 4 (1 - 1/C)^2 or "
+    "more. Attained for any even C; where the mean gradients agree and beta = 0, by solutions of "
+    "(1).",
 )
 def law_without_beta(g: Numbers, lam: Any) -> rc.Sides:
     """T_disagr <= ((1/C) sum_c max_j ||g^{j,c} - gbar^j||)^2, gbar the mean over clients, for any
-    weights: O(1/B) without beta, M or C.
+    weights: of order 1/B without beta or C. M enters by max_j only, in the mean by up to the
+    factor M.
     """
     return at.selection(g, lam)
 

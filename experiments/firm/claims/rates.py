@@ -143,8 +143,9 @@ def thm1() -> Sequence[rc.Regime]:
     "O(1/B). No smoothing, hence no log T; no (24), hence no 1/beta.",
 )
 def thm1_corrected() -> Sequence[rc.Regime]:
-    """With samples whose mean is grad J, 2 alpha L_J K <= 1 and eta = 1: (1/T) sum E||grad J
-    lambda_t||^2 = O(1/(alpha T) + 1/B), with constants free of beta, C and K.
+    """With samples whose mean is grad J and whose variance is O(1/B), lambda_t the clients'
+    average, 2 alpha L_J K <= 1 and eta = 1: (1/T) sum E||grad J lambda_t||^2 = O(1/(alpha T) +
+    1/B), with constants free of beta, C and K. Fitted here: the exponents of T and B.
     """
     return [
         _against_T("exact gradients", _exact(), 1.0),

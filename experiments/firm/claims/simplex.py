@@ -269,8 +269,8 @@ def eq3_steer_two(A: rc.Numbers, p: rc.Numbers, factor: rc.Numbers) -> rc.Sides:
 )
 def eq3_steer_corrected(A: Numbers, p: Numbers, factor: Numbers) -> rc.Sides:
     """||A dlambda||^2 + sum_{i != j} dlambda_i^2 / p_i <= dlambda_j (lambda_j/p_j -
-    lambda_j'/p_j'): lambda_j rises, and the shortfall lambda_j/p_j of <g_j, A lambda> below the
-    program's value falls.
+    lambda_j'/p_j'): lambda_j does not fall, and, where lambda_j > 0, the shortfall lambda_j/p_j
+    of <g_j, A lambda> below the program's value does not rise.
 
     dlambda = lambda' - lambda, where p_1 rises to p_1'.
     """

@@ -79,11 +79,14 @@ def law_true_weights(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> r
     tex=r"\sqrt{\mathcal T}\le\frac{2\sqrt MR^2}\beta\cdot\frac1C\sum_c\|A_c-A\|_F",
     on=TRUE,
     uses=["law_lipschitz"],
-    derivation="|A_c u| <= sqrt(M) R |u| and firm.law_lipschitz. Attained at even M: half of the "
-    "gradients Re, half of them -Re, all moved along e.",
+    derivation="|A_c u| <= sqrt(M) R |u| and firm.law_lipschitz. Approached as beta/R^2 grows and "
+    "the noise falls, at even M: half of the gradients Re, half of them -Re, all moved along e.",
 )
 def law_true_large_beta(g: Numbers, truth: Numbers, beta: Numbers, R: Numbers) -> rc.Sides:
-    """sqrt(T_disagr) <= (2 sqrt(M) R^2/beta) (1/C) sum_c ||A_c - A||_F: beta^-2 B^-1 M^2."""
+    """With the solutions lambda*^c of this step as weights (eta_t = 1) and lambda_t that of the
+    true gradients A: sqrt(T_disagr) <= (2 sqrt(M) R^2/beta) (1/C) sum_c ||A_c - A||_F: beta^-2
+    B^-1 M^2.
+    """
     apart = agent_mean(np.sqrt(at.power(g - truth[:, None])))
     return true_drift(g, truth, beta), 2 * root(g.shape[2], R) * R**2 / beta * apart
 

@@ -147,9 +147,10 @@ def eq18_sharper(g: Numbers, lam: Numbers) -> rc.Sides:
     tex=r"\mathcal T^{\rm disagr}_{1,1}\le4(1-\tfrac1C)^2\max_{j,c}\|g^{j,c}-\bar g^j\|^2",
     on=WEIGHTS,
     note="(23) bounds the same term by the first power of the gradients' differences over beta; "
-    "Remark 1 reads the need of a regulariser, and a challenge growing with M, from it. The term "
-    "is of second order whatever beta and M are: O(1/B) and not O(1/sqrt B) from the noise. A "
-    "regulariser with the sharpened Lemma 1 makes it of fourth order, M^2 (2 R gap^2 / beta)^2. "
+    "Remark 1 reads control by beta, and a challenge growing with M, from it. The term is of "
+    "second order whatever beta and M are: O(1/B) and not O(1/sqrt B) from the noise. A "
+    "regulariser with the sharpened Lemma 1 makes it of fourth order, M^2 (2 R gap^2 / beta)^2, "
+    "gap the largest ||g^{j,c} - g^{j,c'}|| of any step that the weights remember. "
     "This is the drift around the clients' average lambdabar; around another lambda_t, (14), it "
     "contains ||Abar (lambdabar - lambda_t)||^2.",
     uses=["eq18_sharper"],

@@ -109,6 +109,7 @@ def _walks(*, L: Any, a: Any, h: Any, o: Any, b: Any, noise: Any, **others: Any)
 def thm1_paths(objectives: Any, first: Any, noise: Any, beta: Any, a: Any) -> rc.Sides:
     """sum_{t<T} ||grad J(thetabar_t) lambdabar_t||^2 <= (27/2)(J_u(thetabar_T) -
     J_u(thetabar_0))/alpha + sum_t mean_c (27 ||xi_u^c||^2 + 3 ||xi^c lambda^c||^2) for 2 alpha
-    L_J K <= 1 and any noise xi; J_u and xi_u are averages over the objectives.
+    L_J K <= 1, any noise xi and the solutions lambda^c of (1) as weights (eta = 1); J_u and xi_u
+    are averages over the objectives. Here K = 2.
     """
     return at.paid(objectives, first, noise, beta, a, 2)

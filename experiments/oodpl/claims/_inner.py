@@ -44,7 +44,7 @@ FIELDS: dict[str, rc.Field] = {
 PAIRS: dict[str, rc.Field] = {"pair": rc.positive("X", "Y", "Y", low=0.001, high=1.0)}
 MEANING = {
     "psi": "features: pi is proportional to exp(log_h + theta.psi), and theta_* = 0",
-    "xi": "the reward is level + r0 + xi.phi, at phi = 0",
+    "xi": "the reward is level + r0 + xi.phi at phi = 0; where phi is drawn, with tanh(xi.phi)",
     "D": "D(x) times the mean of mu_hat e^(r/beta), before both are made to sum to one",
     "lean": "D(x) mu_hat e^(r/beta) / pi beside what theta_* = 0 leaves of it, before it is scaled",
     "start": "theta_0",

@@ -124,8 +124,9 @@ def A1_corrected(system: System, theta: rc.Numbers, other: rc.Numbers, mu: rc.Nu
     "every prompt: with p parameters, p + 1 answers at least.",
 )
 def A1_ball(system: Any, theta: Any, other: Any, policy: Any) -> rc.Sides:
-    """On ||theta|| <= R, -log pi_theta(y|x) is strongly convex with mu = e^(-R d) min_x
-    lambda_min(Cov_0 psi(x, .)), d the diameter of psi.
+    """For exponential families with features psi, -log pi_theta(y|x) is strongly convex on
+    ||theta|| <= R with mu = e^(-R d) min_x lambda_min(Cov_0 psi(x, .)), Cov_0 under pi_0, d the
+    largest diameter of the psi(x, .).
     """
     return A1(system, theta, other, policy.mu)
 
@@ -271,7 +272,7 @@ def exp_r_beta_corrected(instance: Any) -> rc.Sides:
     printed_as="misprint",
 )
 def A4(instance: Any) -> rc.Sides:
-    """E||grad L_FT - grad l_FT||^2 <= sigma, as (21) has it, is at most sigma^2."""
+    """E||grad L_FT - grad l_FT||^2, which (21) bounds by sigma, is at most sigma^2."""
     return _variance_squared(instance)
 
 

@@ -114,7 +114,7 @@ def lemma_4_step_ii(instance: Any) -> rc.Sides:
 )
 def lemma_4_step_ii_corrected(at: Conditions) -> rc.Sides:
     """Step (ii) of Lemma 4 holds exactly for alpha b mu/e^beta <= 2/(3 - s + sqrt((3 - s)^2 + 2 (6
-    a - 3))), a = B^2 A/(b mu)^2: a lower bound of beta.
+    a - 3))), a = B^2 A/(b mu)^2, A and s of ood.lemma_4_step_ii: a lower bound of beta.
     """
     return step_ii(replace(at, c=at.largest))
 
@@ -276,8 +276,8 @@ def theorem_1_two_answers(logit: Numbers, u: Numbers, heavier: Numbers) -> tuple
     expect="violated",
     note="On no instance that meets them does step (ii) hold, as q < 1.",
     corrected="lemma_4_q",
-    reading="Its conditions on beta as what makes step (ii) of Lemma 4 hold, for which D.1 has "
-    "them.",
+    reading="Its first condition on beta as what makes step (ii) of Lemma 4 hold, for which D.1 "
+    "has one like it (ood.lemma_4_step_ii). In the formula k = B L/(b mu), the rest as there.",
     printed_as="proof step",
     reading_of="theorem_1",
 )

@@ -81,7 +81,8 @@ def _lemma_3(at: outer.Round) -> Numbers:
     on=_CURVED,
     expect="violated",
     note="P is a constant of the reward, Assumption 2; L depends on phi through theta_* alone. A "
-    "linear reward has P = 0 and L = log(1 + e^(-u)), u = log-odds of mu_hat plus (r - r')/beta. "
+    "linear reward has P = 0 and, with one prompt, two answers and one pair, L = log(1 + e^(-u)), "
+    "u = log-odds of mu_hat plus (r - r')/beta, which is curved. "
     "eta = 1/(4P) is then infinite, and for nearly linear rewards far beyond 2/P_L: nothing in "
     "Theorem 1 limits the outer step by what limits it. If P is read as one more assumption, that "
     "L is P-smooth (the proof's sentence breaks off there), the step is right; P then depends on "
@@ -128,8 +129,12 @@ def D2_P_corrected(run: Inner, pairs: Numbers, u: Numbers) -> rc.Sides:
     expect="violated",
     note="The display to which (ii) belongs is missing in the text that was read; it is inferred "
     "from the sum that follows. Jensen's inequality needs T apart from the T that g has drawn, "
-    "Lemma 3 needs the same T: the variance between the domains is lost. Two domains with "
-    "gradients of opposite sign and exact inner loops have all of E||grad L - g||^2 from it. "
+    "Lemma 3 needs the same T: the variance between the domains is lost. Two domains with one "
+    "pair each (so that sigma_3 = 0), gradients of opposite sign and exact inner loops have all of "
+    "E||grad L - g||^2 from it. The stored counterexample has the sigma_3 of theta_* at its phi. "
+    "With a sigma_3 for every theta: features 0 and 1, gradients of r 1 and 0, equal chances, "
+    "beta = 1, r = 0, domains of equal weight in which one order of the answers is preferred "
+    "1,000 times as often, not the same one in both: 0.2495 against 0.0030. "
     "Theorem 1 has no term for the number or the kinds of domains, which is what its method is "
     "for. A sigma_3 that is read as the spread of g about grad L, domains included, would have to "
     "contain sigma_T^2; (24) has one theta for both of its terms.",
@@ -156,7 +161,8 @@ def D2_jensen(round: outer.Round) -> rc.Sides:
 )
 def D2_jensen_corrected(round: outer.Round) -> rc.Sides:
     """E||grad L - g||^2 <= sigma_3^2 + 2 E_T E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d phi||^2 +
-    2 sigma_T^2, sigma_T^2 the variance of d L_PL(theta_*)/d phi between the domains.
+    2 sigma_T^2, g the step of a round, which draws T, sigma_T^2 the variance of d L_PL(theta_*)/d
+    phi between the domains.
     """
     return round.error, round.sigma_3 + 2 * round.within + 2 * round.sigma_T
 
@@ -248,7 +254,8 @@ def theorem_1(run: Inner, rounds: SlowRounds, P: Numbers, kappa: Numbers) -> rc.
 )
 def theorem_1_noise(run: Inner, pairs: Numbers) -> rc.Sides:
     """Where q = 3 (1 - alpha b^(1/beta) mu)^2 <= 1 - kappa, the bound's term (24 M^2/kappa) alpha^2
-    sigma^2 T^2/beta^2 alone is at least four times ||grad L(phi)||^2, at every phi, trained or not.
+    sigma^2 T^2/beta^2 alone, sigma^2 the variance as D.1 has it, is at least four times
+    ||grad L(phi)||^2, at every phi, trained or not.
 
     With kappa = 1 - q, the largest there is, and sigma^2 at theta_*.
     """
@@ -305,12 +312,13 @@ def _descended(runs: outer.Rounds, bias: Numbers) -> rc.Sides:
     on=rounds(K=1, inner_steps=3),
     printed_as="ours",
     note="What ood.theorem_1_corrected says without Lemma 3, whose bound is so large for policies "
-    "with two answers that nothing else is seen there.",
+    "with two answers that nothing else is seen there. Audited as that is, for K = 1 and with "
+    "L(phi_0) - E L(phi_1) for the gap.",
     uses=["D2_P_corrected", "D2_jensen_corrected"],
     derivation="That of ood.theorem_1_corrected, which needs of E_3 that it is at least e.",
 )
 def theorem_1_outer(runs: outer.Rounds) -> rc.Sides:
-    """ood.theorem_1_corrected with e, the largest E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d
+    """ood.theorem_1_corrected with e, the largest E_T E||d L_PL(theta_D)/d phi - d L_PL(theta_*)/d
     phi||^2 of all rounds, in the place of its bound E_3.
     """
     return _descended(runs, runs.largest(lambda at: at.within))
@@ -404,7 +412,7 @@ def theorem_1_tau(sigma_3: Numbers, rest: Numbers) -> rc.Sides:
 )
 def theorem_1_tau_corrected(beta: Numbers, more: Numbers, kappa: Numbers) -> rc.Sides:
     """tau = 3 sigma_3^2 + 144 M^2 alpha^2 sigma_1^2/kappa, and the conditions that b/e^beta stands
-    in make alpha grow with beta: from beta to beta + x by 0.42 e^x at least.
+    in make alpha grow with beta: from beta to beta + x by the factor 0.42 e^x at least.
 
     alpha b mu is at least (1 - sqrt((1 - kappa)/3)) e^beta by Theorem 1's second condition, and at
     most e^beta by Lemma 5's step size.

@@ -238,8 +238,8 @@ def eq_31(run: Any) -> rc.Sides:
     tex=rf"\frac{{\partial\theta_{{k,D}}}}{{\partial\phi_k}}=\frac\alpha\beta{_SUM}\nabla_\phi"
     rf" r^{{k,t}}(\nabla F^{{k,t}})^\top{_PRODUCT}",
     on=RUNS,
-    uses=["prop_1_corrected"],
-    derivation="As in ood.prop_1_corrected.",
+    derivation="J_(t+1) = J_t (I + alpha R_t H_t) + (alpha/beta) R_t grad r_t (grad log pi_t)' "
+    "from J_0 = 0, unrolled.",
 )
 def eq_31_corrected(run: Run) -> rc.Sides:
     """d theta_D / d phi = (alpha/beta) sum_t R_t grad r(z_t) (grad log pi(z_t))' prod_(j>t) (I +
@@ -290,6 +290,7 @@ def eq_37_corrected(run: Any) -> rc.Sides:
     tex=r"\nabla_\phi\nabla_\theta\mathcal L_{FT}(\phi,\theta_*)+\frac{\partial\theta_*}{\partial"
     r"\phi}\nabla_\theta^2\mathcal L_{FT}(\phi,\theta_*)=0",
     on=OPTIMA,
+    derivation="The derivative of grad_theta L_FT(phi, theta_*(phi)) = 0 by phi.",
 )
 def eq_38(system: System, phi: Numbers) -> rc.Sides:
     """grad_phi grad_theta L_FT + (d theta_* / d phi) Hess_theta L_FT = 0 at theta_*: along the

@@ -133,6 +133,8 @@ def eq_9_28(system: System, phi: Numbers, theta: Numbers) -> rc.Sides:
     tex=r"J(\pi_*)=\mathbb E_x\,\beta\log Z(x)",
     on=POINTS,
     printed_as="ours",
+    derivation="r - beta log(pi_*/mu_hat) = beta log Z(x) for every answer; pi_* is the maximiser "
+    "by ood.eq_9_28.",
 )
 def eq_9_28_value(system: System, phi: Numbers) -> rc.Sides:
     """The largest value of (8) is E_x beta log Z(x)."""
@@ -150,8 +152,8 @@ def eq_9_28_value(system: System, phi: Numbers) -> rc.Sides:
     "||pi - pi'||_1^2 by Pinsker's inequality, pi - m = (1 - s)(pi - pi').",
 )
 def eq_9_28_concave(system: System, theta: Numbers, other: Numbers, share: Numbers) -> rc.Sides:
-    """J(s pi + (1 - s) pi') >= s J(pi) + (1 - s) J(pi') + beta s (1 - s)/2 E_x ||pi - pi'||_1^2, J
-    the objective (8).
+    """The objective (8), J, is strictly concave in the policy, here with a margin: J(s pi + (1 -
+    s) pi') >= s J(pi) + (1 - s) J(pi') + beta s (1 - s)/2 E_x ||pi - pi'||_1^2.
 
     The first side is beta s (1 - s) / 2 E_x ||pi - pi'||_1^2, the second J(s pi + (1 - s) pi') - s
     J(pi) - (1 - s) J(pi'), which is beta E_x [s KL(pi || m) + (1 - s) KL(pi' || m)] with m = s pi +
@@ -283,7 +285,8 @@ def eq_10_appA_unrestricted(system: System, phi: Numbers) -> rc.Sides:
     expect="violated",
     note="l_FT is meant, as the sentence below (12) says: a misprint. A sample of D^T has one "
     "answer and l_PL needs two; with two drawn from mu_hat the inner objective has no phi in it, "
-    "and the hypergradient would be zero.",
+    "and the hypergradient would be zero. psi = 0 and 1, uniform mu_hat, r = 0 and 1, beta = 1: "
+    "it has its minimum at theta = 0, and l_FT at theta = 1.",
     corrected="eq_11_12_corrected",
     printed_as="misprint",
 )

@@ -162,7 +162,7 @@ def remark_1_corrected(run: Inner, pairs: Numbers) -> rc.Sides:
     r"{\partial\ell_{PL}}{\partial\phi}\Big(\frac\phi\beta,\theta_D;1\Big)",
     on=domains(SAMPLES, {"D": (1, 3), "Y": (2, 3)}, view=_linear),
     note="So beta is the unit of phi, and ||grad L||^2 is beta^2 times smaller at the same "
-    "policies. With eta kept, a larger beta is a step that is beta^2 times shorter.",
+    "policies. With eta kept, phi/beta moves by steps that are beta^2 times shorter.",
     printed_as="ours",
     derivation="(10) has phi and beta as r/beta alone, and r_phi/beta = r_{phi/beta}.",
     main=True,

@@ -218,5 +218,7 @@ def lpl_2L_corrected(hessian_bound: Any) -> rc.Sides:
     "sigma'(u) (psi - psi')(psi - psi')', sigma' <= 1/4. So L_PL is convex in theta.",
 )
 def lpl_2L_exponential(instance: Any) -> rc.Sides:
-    """grad_theta L_PL is (d^2/4)-Lipschitz, d the diameter of psi."""
+    """For exponential families with features psi, grad_theta L_PL is (d^2/4)-Lipschitz, d the
+    largest diameter of the psi(x, .).
+    """
     return at.preference_smoothness(instance.system, points(instance), instance.policy.d**2 / 4)
