@@ -14,7 +14,7 @@ import pytest
 
 from linsys.linalg import degrees, precise, solve
 from linsys.linalg.degrees import NotRational, Rational, rational_arithmetic
-from ratecheck._certify import check
+from ratecheck._certify import check, identities
 from ratecheck._certify.check import Refused, verify
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.identities import Broken, decide
@@ -72,6 +72,17 @@ def test_sizes_that_nothing_decides_are_left_out() -> None:
 def test_a_limit_of_time_leaves_sizes_out() -> None:
     with pytest.raises(TimeLimit):
         decide(claim("cramer"), limit=0.0)
+
+
+def test_a_limit_that_ends_a_product_of_matrices_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy goes on with a product after an exception, and Python raises a SystemError for it."""
+
+    def ended(*args: Any) -> Any:
+        raise SystemError("returned a result with an exception set") from TimeLimit("no answer")
+
+    monkeypatch.setattr(identities, "_at_a_point", ended)
+    with pytest.raises(TimeLimit, match="no answer"):
+        decide(claim("square"), limit=9.0)
 
 
 def test_the_degree_is_that_of_the_difference() -> None:
