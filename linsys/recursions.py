@@ -28,7 +28,7 @@ import numpy as np
 
 from linsys.linalg import Numbers, is_precise, lambda_min, precise, solve, stationary
 from linsys.moments.halfvec import pairs
-from linsys.validate import InputError
+from linsys.validate import PROBABILITY_TOLERANCE, InputError
 
 __all__ = ["LinearRecursion", "Moments"]
 
@@ -58,7 +58,20 @@ class Moments:
         """E ||x||^2, or E[x' W x] for symmetric W (..., d, d)."""
         if weight is None:
             return np.asarray(np.trace(self.second, axis1=-2, axis2=-1))
+        d = self.second.shape[-1]
+        if np.shape(weight)[-2:] != (d, d):
+            raise InputError(f"`weight` must have shape (..., {d}, {d}); found {np.shape(weight)}")
         return np.asarray((weight * self.second).sum(axis=(-2, -1)))
+
+
+def _check_laws(name: str, p: Numbers) -> None:
+    """Refuse rows (..., S) of float64 that are no distributions; other numbers may not compare."""
+    if p.dtype == object:
+        return
+    off = np.maximum(-p.min(axis=-1), np.abs(p.sum(axis=-1) - 1))
+    if (off > PROBABILITY_TOLERANCE).any():
+        row = p.reshape(-1, p.shape[-1])[int(off.argmax())]
+        raise InputError(f"`{name}` must have rows that sum to 1, none below 0; found {row}")
 
 
 class LinearRecursion:
@@ -73,7 +86,8 @@ class LinearRecursion:
         start: the law of a chain's s_0, shape (..., S); its stationary law by default.
 
     Raises:
-        InputError: shapes that do not fit; both a law and a kernel, or neither.
+        InputError: shapes that do not fit; both a law and a kernel, or neither; rows that are no
+            distributions.
     """
 
     def __init__(
@@ -120,6 +134,7 @@ class LinearRecursion:
         if p.ndim < axes or p.shape[-1] != p.shape[-axes]:
             shape = "(..., S, S)" if self._chain else "(..., S)"
             raise InputError(f"`{named}` must have shape {shape}; found {p.shape}")
+        _check_laws(named, p)
         S = p.shape[-1]
         if G.ndim < 3 or G.shape[-1] != G.shape[-2]:
             raise InputError(f"`A` must have shape (..., S, d, d); found {G.shape}")
@@ -140,6 +155,8 @@ class LinearRecursion:
         self._start = None if start is None else np.asarray(start)
         if self._start is not None and self._start.shape[-1:] != (S,):
             raise InputError(f"`start` must have shape (..., {S}); found {self._start.shape}")
+        if self._start is not None:
+            _check_laws("start", self._start)
 
     @staticmethod
     def _of_transitions(G: Numbers, g: Numbers, p: Numbers) -> bool:

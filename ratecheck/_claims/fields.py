@@ -22,6 +22,8 @@ from linsys.linalg import is_precise, norm, operator_norm
 Numbers = NDArray[Any]
 #: An axis is named by a size of the space ("n", "S", "d") or has a fixed length.
 Axis = str | int
+#: So many values, or instances, can all be looked at.
+FEW = 10_000
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,11 @@ class Whole(Interval):
             return np.asarray(np.round(self.low - 1 + (self.high - self.low + 1) ** elements))
         return np.asarray(np.round(super().decode(controls, elements)))
 
-    def values(self) -> Numbers:
-        """The whole numbers from low to high."""
-        return np.arange(self.low, self.high + 1)
+    def values(self) -> Numbers | None:
+        """The whole numbers from low to high, as floats; none where they are more than a few."""
+        if self.high - self.low >= FEW:
+            return None
+        return np.arange(self.low, self.high + 1, dtype=float)
 
     def repair(self, values: Numbers) -> Numbers:
         """Round, then clip."""

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from linsys import InputError
 from linsys.linalg import precise
 from linsys.validate import shown
-from ratecheck._claims.fields import Field, Numbers
+from ratecheck._claims.fields import FEW, Field, Numbers
 from ratecheck._claims.places import place_of
 from ratecheck._processes.limit import TimeLimit
 
@@ -29,8 +29,6 @@ Sizes = dict[str, int]
 Predicate = Callable[[Any], Any]
 #: Numbers beyond these make a counterexample look like a corner case.
 _LEAST, _MOST = 1e-6, 1e6
-#: A space of no more instances is looked at as a whole.
-FEW = 10_000
 
 
 class Fault(Exception):

@@ -210,3 +210,26 @@ def test_wrong_times_are_refused(t: Any) -> None:
         recursion.average(np.ones(D), 0)
     with pytest.raises(InputError, match=r"`x0` must have shape \(\.\.\., 2\); found \(3,\)"):
         recursion.moments(np.ones(3), 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"law": [0.5]}, "law"),
+        ({"law": [1.5, -0.5]}, "law"),
+        ({"kernel": [[0.5, 0.6], [0.5, 0.5]]}, "kernel"),
+        ({"kernel": [[0.5, 0.5], [0.5, 0.5]], "start": [3.0, 0.0]}, "start"),
+    ],
+)
+def test_rows_that_are_no_distributions_are_refused(given: dict[str, Any], name: str) -> None:
+    S = np.shape(given.get("law", [0, 0]))[-1]
+    with pytest.raises(InputError, match=f"`{name}` must have rows that sum to 1"):
+        LinearRecursion(np.full((S, 1, 1), 0.5), np.ones((S, 1)), **given)
+
+
+def test_a_weight_of_another_dimension_is_refused() -> None:
+    moments = LinearRecursion(np.full((1, 2, 2), 0.1), np.ones((1, 2)), law=[1.0]).moments(
+        np.zeros(2), 3
+    )
+    with pytest.raises(InputError, match=r"`weight` must have shape \(..., 2, 2\); found \(3, 3\)"):
+        moments.square(np.eye(3))

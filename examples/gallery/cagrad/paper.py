@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from linsys.linalg import apply, lambda_max, lambda_min, norm, solve, squared, transpose
 
 PAPER = rc.Paper(
     "cagrad",
@@ -27,18 +26,24 @@ PAIRS = rc.Space(
         "T": rc.whole_numbers(low=0, high=8),
     },
     sizes={"d": (1, 3)},
-    given={"one minimiser": lambda i: lambda_min((i.C @ transpose(i.C)).mean(axis=0)) > 0.001},
+    given={
+        "one minimiser": lambda i: (
+            rc.linalg.lambda_min((i.C @ rc.linalg.transpose(i.C)).mean(axis=0)) > 0.001
+        )
+    },
 )
 
 
 def weight(g: Any, c: Any) -> Any:
     """Of g_1 in the mixture g_w that minimises g_w'g_0 + c ||g_0|| ||g_w||."""
     g0, gap = g.mean(axis=0), g[0] - g[1]
-    a, slope, s = squared(gap), gap @ g0, c * norm(g0)
+    a, slope, s = rc.linalg.squared(gap), gap @ g0, c * rc.linalg.norm(g0)
     flat = a == 0
     a = np.where(flat, 1, a)
     middle = gap @ g[1] / a
-    rest = np.maximum(squared(g[1]) - a * middle**2, 0)  # ||g_w||^2 = a (w + middle)^2 + rest
+    rest = np.maximum(
+        rc.linalg.squared(g[1]) - a * middle**2, 0
+    )  # ||g_w||^2 = a (w + middle)^2 + rest
     room = s**2 * a - slope**2
     inside = -slope * np.sqrt(rest / (a * np.where(room > 0, room, 1))) - middle
     edge = np.where(slope > 0, 0, 1)
@@ -49,14 +54,14 @@ def direction(g: Any, c: Any) -> Any:
     """d of Algorithm 1; g_0 where g_w = 0."""
     g0, w = g.mean(axis=0), weight(g, c)
     mixed = g[1] + w * (g[0] - g[1])
-    length = norm(mixed)
-    return g0 + c * norm(g0) / np.where(length > 0, length, 1) * mixed
+    length = rc.linalg.norm(mixed)
+    return g0 + c * rc.linalg.norm(g0) / np.where(length > 0, length, 1) * mixed
 
 
 def losses(i: Any) -> Any:
     """The Hessians, and the gradients at a point."""
-    A = i.C @ transpose(i.C)
-    return A, lambda x: apply(A, x - i.b)
+    A = i.C @ rc.linalg.transpose(i.C)
+    return A, lambda x: rc.linalg.apply(A, x - i.b)
 
 
 @PAPER.upper("direction", ref="equation (1) and Algorithm 1", on=PAIRS)
@@ -65,7 +70,7 @@ def best_direction(i: Any) -> rc.Sides:
     _, gradients = losses(i)
     g = gradients(i.x)
     g0 = g.mean(axis=0)
-    other = g0 + i.c * norm(g0) * i.v
+    other = g0 + i.c * rc.linalg.norm(g0) * i.v
     return (g @ other).min(), (g @ direction(g, i.c)).min()
 
 
@@ -76,11 +81,11 @@ def theorem_3_2(i: Any, room: Any = None) -> rc.Sides:
     """
     A, gradients = losses(i)
     mean = A.mean(axis=0)
-    gap = i.x - solve(mean, apply(A, i.b).mean(axis=0))
-    step, x, total = i.share / lambda_max(A).max(), i.x, 0 * gap[0]
+    gap = i.x - rc.linalg.solve(mean, rc.linalg.apply(A, i.b).mean(axis=0))
+    step, x, total = i.share / rc.linalg.lambda_max(A).max(), i.x, 0 * gap[0]
     for _ in range(int(i.T) + 1):
         g = gradients(x)
-        total = total + squared(g.mean(axis=0))
+        total = total + rc.linalg.squared(g.mean(axis=0))
         x = x - step * direction(g, i.c)
     return total, gap @ mean @ gap / (step * (1 - i.c**2 if room is None else room))
 

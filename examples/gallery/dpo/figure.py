@@ -6,7 +6,6 @@ import numpy as np
 from paper import log_softmax
 
 import ratecheck as rc
-from linsys.linalg import logistic
 
 POWER = 1.0  # of exp(r / beta) in (4)
 
@@ -26,10 +25,12 @@ def compute(config: BetaConfig, block: rc.Block, context: rc.Context) -> rc.Colu
     rng = np.random.default_rng(config.derive("responses"))
     r, ref = rng.normal(size=config.responses), log_softmax(rng.normal(size=config.responses))
     beta, theta = block["beta"], ref
-    q = logistic(r[:, None] - r[None, :]) / r.size**2  # of all pairs, by Bradley and Terry
+    q = (
+        rc.linalg.logistic(r[:, None] - r[None, :]) / r.size**2
+    )  # of all pairs, by Bradley and Terry
     for _ in range(config.steps):
         implicit = beta * (log_softmax(theta) - ref)
-        weight = q * logistic(implicit[None, :] - implicit[:, None])
+        weight = q * rc.linalg.logistic(implicit[None, :] - implicit[:, None])
         theta = theta + (weight.sum(axis=1) - weight.sum(axis=0)) * r.size / beta
     trained = np.exp(log_softmax(theta))
     return {"response": np.arange(r.size), "trained": trained, "r": r, "ref": ref}

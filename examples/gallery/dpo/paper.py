@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from linsys.linalg import logistic
 
 PAPER = rc.Paper("dpo", "DPO", "Rafailov et al.: Direct Preference Optimization (arXiv 2305.18290)")
 POLICIES = rc.Space(
@@ -70,7 +69,7 @@ def gradient(i: Any, factor: Any = None) -> rc.Sides:
             margin = (better + worse.times(-1)).times(-i.beta)
             loss = loss + (Dual(1, zero) + margin.exp()).log().times(i.q[w, k])  # -log sigma
     implicit = i.beta * (log_softmax(i.theta) - ref)
-    weight = i.q * logistic(implicit[None, :] - implicit[:, None])  # of pairs (w, l)
+    weight = i.q * rc.linalg.logistic(implicit[None, :] - implicit[:, None])  # of pairs (w, l)
     pull = eye[:, None] - eye[None, :]  # grad log pi(y_w) - grad log pi(y_l)
     stated = -np.tensordot(weight, pull, axes=2)
     return loss.slope, (i.beta if factor is None else factor) * stated
@@ -93,7 +92,7 @@ def preferences(i: Any) -> rc.Sides:
     """
     ref = log_softmax(i.ref)
     implicit = i.beta * (log_softmax(ref + i.r / i.beta) - ref)
-    true, stated = (logistic(r[:, None] - r[None, :]) for r in (i.r, implicit))
+    true, stated = (rc.linalg.logistic(r[:, None] - r[None, :]) for r in (i.r, implicit))
     return true, stated
 
 

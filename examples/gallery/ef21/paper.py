@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from linsys.linalg import apply, lambda_max, lambda_min, solve, squared, transpose
 
 PAPER = rc.Paper(
     "ef21", "EF21", "Richtarik, Sokolov, Fatkhullin: EF21: Error Feedback (arXiv 2106.05203)"
@@ -38,13 +37,16 @@ class Run:
 
     def __init__(self, i: Any, doubled: int) -> None:
         d = i.C.shape[-1]
-        self.A, self.b = i.C @ transpose(i.C) + i.mu * np.eye(d, dtype=int), i.b
+        self.A, self.b = i.C @ rc.linalg.transpose(i.C) + i.mu * np.eye(d, dtype=int), i.b
         mean = self.A.mean(axis=0)
-        self.mean, self.best = mean, solve(mean, i.b.mean(axis=0))
-        self.L, self.mu = lambda_max(mean), lambda_min(mean)
+        self.mean, self.best = mean, rc.linalg.solve(mean, i.b.mean(axis=0))
+        self.L, self.mu = rc.linalg.lambda_max(mean), rc.linalg.lambda_min(mean)
         rest = 1 - (1 + 0 * i.mu) / d  # 1 - alpha
         self.theta = 1 - np.sqrt(rest)
-        self.beta, self.L_tilde = rest / self.theta, np.sqrt((lambda_max(self.A) ** 2).mean())
+        self.beta, self.L_tilde = (
+            rest / self.theta,
+            np.sqrt((rc.linalg.lambda_max(self.A) ** 2).mean()),
+        )
         longest = 1 / (self.L + self.L_tilde * np.sqrt(doubled * self.beta / self.theta))
         if doubled == 2:  # Theorem 2
             longest = np.minimum(longest, self.theta / (2 * self.mu))
@@ -59,7 +61,7 @@ class Run:
 
     def gradients(self, x: Any) -> Any:
         """grad f_i(x)."""
-        return apply(self.A, x) - self.b
+        return rc.linalg.apply(self.A, x) - self.b
 
     def excess(self, t: int) -> Any:
         """f(x^t) - f_*."""
@@ -69,7 +71,7 @@ class Run:
     def G(self, t: int) -> Any:
         """The mean of ||g_i - grad f_i(x)||^2."""
         x, g = self.states[t]
-        return squared(g - self.gradients(x)).mean()
+        return rc.linalg.squared(g - self.gradients(x)).mean()
 
 
 @PAPER.upper("theorem_1", ref="Theorem 1", on=NODES)
@@ -78,7 +80,7 @@ def theorem_1(i: Any) -> rc.Sides:
     at most 2 (f(x^0) - f_inf) / (gamma T) + G^0 / (theta T).
     """
     run = Run(i, 1)
-    norms = [squared(run.gradients(x).mean(axis=0)) for x, _ in run.states[:-1]]
+    norms = [rc.linalg.squared(run.gradients(x).mean(axis=0)) for x, _ in run.states[:-1]]
     bound = 2 * run.excess(0) / (run.step * i.T) + run.G(0) / (run.theta * i.T)
     return sum(norms) / i.T, bound
 
@@ -87,7 +89,7 @@ def theorem_1(i: Any) -> rc.Sides:
 def lemma(i: Any) -> rc.Sides:
     """G^{t+1} <= (1 - theta) G^t + beta L~^2 ||x^{t+1} - x^t||^2."""
     run = Run(i, 1)
-    moved = squared(run.states[-1][0] - run.states[-2][0])
+    moved = rc.linalg.squared(run.states[-1][0] - run.states[-2][0])
     return run.G(-1), (1 - run.theta) * run.G(-2) + run.beta * run.L_tilde**2 * moved
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from linsys.linalg import apply, lambda_max, solve, squared, transpose
 
 PAPER = rc.Paper(
     "fedprox",
@@ -29,17 +28,17 @@ class Round:
     """A round from w: the gradient, the dissimilarity B, and the expected decrease of f."""
 
     def __init__(self, i: Any) -> None:
-        A = i.C @ transpose(i.C)
-        gradients = apply(A, i.w) - i.b
-        mean, self.L = np.tensordot(i.p, A, axes=1), lambda_max(A).max()
+        A = i.C @ rc.linalg.transpose(i.C)
+        gradients = rc.linalg.apply(A, i.w) - i.b
+        mean, self.L = np.tensordot(i.p, A, axes=1), rc.linalg.lambda_max(A).max()
         gradient = i.p @ gradients
-        self.squared = squared(gradient)
+        self.squared = rc.linalg.squared(gradient)
         size = np.where(self.squared > 0, self.squared, 1)
-        self.B = np.sqrt((i.p @ squared(gradients)) / size)
+        self.B = np.sqrt((i.p @ rc.linalg.squared(gradients)) / size)
         # Local minimisers of F_k + (mu/2) ||x - w||^2, of which a round has the mean of K drawn.
-        moves = -solve(A + i.mu * np.eye(len(i.w), dtype=int), gradients)
+        moves = -rc.linalg.solve(A + i.mu * np.eye(len(i.w), dtype=int), gradients)
         move = i.p @ moves
-        spread = i.p @ ((moves - move) * apply(mean, moves - move)).sum(axis=-1) / i.K
+        spread = i.p @ ((moves - move) * rc.linalg.apply(mean, moves - move)).sum(axis=-1) / i.K
         self.decrease = -(gradient @ move + move @ mean @ move / 2 + spread / 2)
         self.rho = rho(self.L, self.B, i.mu, i.K)
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from linsys.linalg import apply, lambda_max, lambda_min, solve, squared, transpose
 
 PAPER = rc.Paper(
     "local_gd",
@@ -26,7 +25,7 @@ FIELDS = {  # f_m(x) = (x - c_m)'A_m (x - c_m) / 2 with A_m = C_m C_m'
     "H": rc.whole_numbers(low=1, high=4),  # steps between averages
     "T": rc.whole_numbers(low=1, high=10),
 }
-ONE = {"one minimiser": lambda i: lambda_min((i.C @ transpose(i.C)).mean(axis=0)) > 0.001}
+ONE = {"one minimiser": lambda i: rc.linalg.lambda_min((i.C @ i.C.mT).mean(axis=0)) > 0.001}
 DEVICES = rc.Space(fields=FIELDS, sizes={"m": (1, 3), "d": (1, 2)}, given=ONE)
 
 
@@ -34,12 +33,13 @@ class Problem:
     """The devices' functions, their constants, and runs on them."""
 
     def __init__(self, i: Any) -> None:
-        self.A, self.c, self.H = i.C @ transpose(i.C), i.c, int(i.H)
+        self.A, self.c, self.H = i.C @ rc.linalg.transpose(i.C), i.c, int(i.H)
         self.mean = self.A.mean(axis=0)
-        self.best = solve(self.mean, apply(self.A, i.c).mean(axis=0))
-        self.L = lambda_max(self.A).max()
+        self.best = rc.linalg.solve(self.mean, rc.linalg.apply(self.A, i.c).mean(axis=0))
+        self.L = rc.linalg.lambda_max(self.A).max()
         self.step = i.share / (4 * self.L * self.H)
-        self.variance = squared(apply(self.A, self.best - i.c)).mean()  # sigma^2
+        slopes = rc.linalg.apply(self.A, self.best - i.c)
+        self.variance = rc.linalg.squared(slopes).mean()  # sigma^2
         self.floor = self.step**2 * self.variance * self.H**2
 
     def run(self, start: Any, T: int) -> tuple[Any, Any]:
@@ -50,13 +50,13 @@ class Problem:
             if t % self.H == 0:
                 x = 0 * x + mean
             means.append(mean)
-            variances.append(squared(x - mean).mean())
-            x = x - self.step * apply(self.A, x - self.c)
+            variances.append(rc.linalg.squared(x - mean).mean())
+            x = x - self.step * rc.linalg.apply(self.A, x - self.c)
         return np.array(means), np.array(variances)
 
     def excess(self, x: Any) -> Any:
         """f(x) - f_*."""
-        return ((x - self.best) * apply(self.mean, x - self.best)).sum(axis=-1) / 2
+        return ((x - self.best) * rc.linalg.apply(self.mean, x - self.best)).sum(axis=-1) / 2
 
     def limit(self) -> Any:
         """Where averages end."""
@@ -65,7 +65,7 @@ class Problem:
         for _ in range(self.H - 1):
             power = power @ shrink
         rest = np.eye(d, dtype=int) - power
-        return solve(rest.mean(axis=0), apply(rest, self.c).mean(axis=0))
+        return rc.linalg.solve(rest.mean(axis=0), rc.linalg.apply(rest, self.c).mean(axis=0))
 
 
 @PAPER.upper("theorem_1", ref="Khaled et al., Theorem 1", on=DEVICES)
@@ -75,7 +75,7 @@ def theorem_1(i: Any) -> rc.Sides:
     """
     p = Problem(i)
     means, _ = p.run(i.start, int(i.T))
-    bound = 2 * squared(i.start - p.best) / (p.step * i.T) + 24 * p.floor * p.L
+    bound = 2 * rc.linalg.squared(i.start - p.best) / (p.step * i.T) + 24 * p.floor * p.L
     return p.excess(means.mean(axis=0)), bound
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from linsys.linalg import apply, lambda_max, squared, transpose
 
 PAPER = rc.Paper(
     "mgda_descent",
@@ -25,7 +24,11 @@ PAIRS = rc.Space(
         "T": rc.whole_numbers(low=1, high=8),
     },
     sizes={"d": (1, 3)},
-    given={"some curvature": lambda i: lambda_max(i.C @ transpose(i.C)).max() > 0.001},
+    given={
+        "some curvature": lambda i: (
+            rc.linalg.lambda_max(i.C @ rc.linalg.transpose(i.C)).max() > 0.001
+        )
+    },
 )
 
 
@@ -33,17 +36,17 @@ class Pair:
     """Two objectives, and the direction of MGDA."""
 
     def __init__(self, i: Any) -> None:
-        self.A, self.c = i.C @ transpose(i.C), i.c
-        self.L = lambda_max(self.A).max()
+        self.A, self.c = i.C @ rc.linalg.transpose(i.C), i.c
+        self.L = rc.linalg.lambda_max(self.A).max()
 
     def values(self, x: Any) -> Any:
         """f_1 and f_2; both are zero at best."""
-        return ((x - self.c) * apply(self.A, x - self.c)).sum(axis=-1) / 2
+        return ((x - self.c) * rc.linalg.apply(self.A, x - self.c)).sum(axis=-1) / 2
 
     def direction(self, x: Any) -> tuple[Any, Any]:
         """The gradients u_j, and omega, the shortest vector between them."""
-        u = apply(self.A, x - self.c)
-        between = squared(u[0] - u[1])
+        u = rc.linalg.apply(self.A, x - self.c)
+        between = rc.linalg.squared(u[0] - u[1])
         share = (u[1] - u[0]) @ u[1] / np.where(between > 0, between, 1)
         share = np.minimum(np.maximum(share, 0), 1)
         return u, u[1] + share * (u[0] - u[1])
@@ -53,7 +56,7 @@ class Pair:
 def inequality(i: Any) -> rc.Sides:
     """(u_j, omega) >= ||omega||^2 for every gradient u_j."""
     u, omega = Pair(i).direction(i.x)
-    return u @ omega, squared(omega)
+    return u @ omega, rc.linalg.squared(omega)
 
 
 @PAPER.lower(
@@ -67,7 +70,7 @@ def descent(i: Any, factor: int = 1) -> rc.Sides:
     pair = Pair(i)
     _, omega = pair.direction(i.x)
     lowered = pair.values(i.x) - pair.values(i.x - omega / pair.L)
-    return lowered, factor * squared(omega) / (2 * pair.L)
+    return lowered, factor * rc.linalg.squared(omega) / (2 * pair.L)
 
 
 @PAPER.upper(
@@ -81,7 +84,7 @@ def rate(i: Any) -> rc.Sides:
     pair, x, lengths = Pair(i), i.x, []
     for _ in range(int(i.T)):
         _, omega = pair.direction(x)
-        lengths.append(squared(omega))
+        lengths.append(rc.linalg.squared(omega))
         x = x - omega / pair.L
     return min(lengths), 2 * pair.L * pair.values(i.x) / i.T
 

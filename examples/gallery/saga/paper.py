@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from linsys.linalg import apply, solve, squared, transpose
 
 PAPER = rc.Paper("saga", "SAGA", "Defazio, Bach, Lacoste-Julien: SAGA (arXiv 1407.0202)")
 SUMS = rc.Space(
@@ -27,15 +26,15 @@ class Sum:
     def __init__(self, i: Any) -> None:
         n, d = i.c.shape
         self.A, self.c, self.n = (
-            i.mu * np.eye(d, dtype=int) + (1 - i.mu) * i.C @ transpose(i.C),
+            i.mu * np.eye(d, dtype=int) + (1 - i.mu) * i.C @ rc.linalg.transpose(i.C),
             i.c,
             n,
         )
-        self.best = solve(self.A.mean(axis=0), apply(self.A, i.c).mean(axis=0))
+        self.best = rc.linalg.solve(self.A.mean(axis=0), rc.linalg.apply(self.A, i.c).mean(axis=0))
 
     def gradients(self, points: Any) -> Any:
         """f_i' at points (.., n, d)."""
-        return apply(self.A, points - self.c)
+        return rc.linalg.apply(self.A, points - self.c)
 
     def step(self, x: Any, phi: Any, gamma: Any) -> tuple[Any, Any]:
         """x (p, d) and phi (p, n, d) after a step with every j, one after the other: (n p, ..)."""
@@ -49,11 +48,11 @@ class Sum:
     def bregman(self, phi: Any) -> Any:
         """The mean of f_i(phi_i) - f_i(x_*) - <f_i'(x_*), phi_i - x_*>."""
         gap = phi - self.best
-        return (gap * apply(self.A, gap)).sum(axis=-1).mean() / 2
+        return (gap * rc.linalg.apply(self.A, gap)).sum(axis=-1).mean() / 2
 
     def distance(self, x: Any) -> Any:
         """The mean of ||x - x_*||^2."""
-        return squared(x - self.best).mean()
+        return rc.linalg.squared(x - self.best).mean()
 
 
 @PAPER.upper("theorem_1", ref="Theorem 1", on=SUMS)

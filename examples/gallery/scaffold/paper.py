@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from linsys.linalg import apply, solve, squared, transpose
 
 PAPER = rc.Paper(
     "scaffold",
@@ -37,8 +36,8 @@ class Round:
 
     def __init__(self, i: Any, x: Any, c: Any) -> None:
         eye = np.eye(i.C.shape[-1], dtype=int)
-        self.A, self.b = i.mu * eye + (1 - i.mu) * i.C @ transpose(i.C), i.b
-        self.best = solve(self.A.mean(axis=0), i.b.mean(axis=0))
+        self.A, self.b = i.mu * eye + (1 - i.mu) * i.C @ rc.linalg.transpose(i.C), i.b
+        self.best = rc.linalg.solve(self.A.mean(axis=0), i.b.mean(axis=0))
         self.x, self.c, K = x, c, int(i.K)
         eta = i.share / (81 * K * i.eta_g)  # at most 1 / (81 beta K eta_g), 1 / (15 mu K eta_g)
         self.step, y, self.drift, gradients = K * i.eta_g * eta, 0 * c + x, 0 * eta, 0 * c
@@ -46,20 +45,20 @@ class Round:
             gradient = self.gradients(y)
             gradients = gradients + gradient
             y = y - eta * (gradient - c + c.mean(axis=0))
-            self.drift = self.drift + squared(y - x).mean() / K
+            self.drift = self.drift + rc.linalg.squared(y - x).mean() / K
         self.next_x, self.next_c = x + i.eta_g * (y - x).mean(axis=0), gradients / K
 
     def gradients(self, y: Any) -> Any:
         """grad f_i at x, or each at its own y_i."""
-        return apply(self.A, y) - self.b
+        return rc.linalg.apply(self.A, y) - self.b
 
     def lag(self, c: Any) -> Any:
         """C_r: how far control variates are from the gradients at x_*."""
-        return squared(c - self.gradients(0 * c + self.best)).mean()
+        return rc.linalg.squared(c - self.gradients(0 * c + self.best)).mean()
 
     def Phi(self, x: Any, c: Any) -> Any:
         """What decreases."""
-        return squared(x - self.best) + 9 * self.step**2 * self.lag(c)
+        return rc.linalg.squared(x - self.best) + 9 * self.step**2 * self.lag(c)
 
     def excess(self) -> Any:
         """f(x) - f(x_*)."""

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from linsys.linalg import lambda_min, solve, squared, stationary, transpose
 from linsys.recursions import LinearRecursion
 
 PAPER = rc.Paper("td0", "TD(0)", "Bhandari, Russo, Singal: A Finite Time Analysis of TD Learning")
@@ -20,15 +19,15 @@ class Chain:
     """What the theorem speaks of, for kernel P, features phi (n, d), rewards and discount."""
 
     def __init__(self, P: Any, phi: Any, reward: Any, gamma: Any) -> None:
-        n, D = len(phi), stationary(P)
+        n, D = len(phi), rc.linalg.stationary(P)
         self.p = (D[:, None] * P).reshape(n * n)  # of the transition (s, s')
         here, there = np.repeat(phi, n, axis=0), np.tile(phi, (n, 1))
         self.A = here[:, :, None] * (here - gamma * there)[:, None, :]
         b = here * np.repeat(reward, n)[:, None]
-        self.g = b - self.A @ solve(self.mean(self.A), self.mean(b))  # g_t(theta_*)
-        self.variance = self.mean(squared(self.g))
-        self.Sigma = transpose(phi) @ (D[:, None] * phi)
-        self.room, self.rate = 1 - gamma, (1 - gamma) * lambda_min(self.Sigma)
+        self.g = b - self.A @ rc.linalg.solve(self.mean(self.A), self.mean(b))  # g_t(theta_*)
+        self.variance = self.mean(rc.linalg.squared(self.g))
+        self.Sigma = rc.linalg.transpose(phi) @ (D[:, None] * phi)
+        self.room, self.rate = 1 - gamma, (1 - gamma) * rc.linalg.lambda_min(self.Sigma)
 
     def mean(self, values: Any) -> Any:
         """The expectation over the transitions."""
@@ -52,7 +51,9 @@ CHAINS = rc.Space(
     sizes={"n": (1, 3), "d": (1, 2)},
     given={
         "every transition is possible": lambda i: i.P.min() > 0.001,
-        "features of full rank": lambda i: lambda_min(transpose(i.phi) @ i.phi) > 0.001,
+        "features of full rank": lambda i: (
+            rc.linalg.lambda_min(rc.linalg.transpose(i.phi) @ i.phi) > 0.001
+        ),
         "T >= (8 / (1 - gamma))^2": lambda i: 2**i.doublings >= (8 / (1 - i.gamma)) ** 2,
     },
 )
@@ -65,7 +66,7 @@ def theorem_2a(i: Any) -> rc.Sides:
     """
     chain, root = Chain(i.P, i.phi, i.reward, i.gamma), np.sqrt(2**i.doublings)
     average = chain.errors(1 / root).average(i.error, 2 ** int(i.doublings))
-    bound = (squared(i.error) + 2 * chain.variance) / (root * chain.room)
+    bound = (rc.linalg.squared(i.error) + 2 * chain.variance) / (root * chain.room)
     return average.square(chain.Sigma), bound
 
 
@@ -77,7 +78,7 @@ def theorem_2b(i: Any, floor: int = 2) -> rc.Sides:
     chain = Chain(i.P, i.phi, i.reward, i.gamma)
     step = i.share * chain.rate / 8
     last = chain.errors(step).moments(i.error, 2 ** int(i.doublings))
-    start = np.exp(-step * chain.rate * 2**i.doublings) * squared(i.error)
+    start = np.exp(-step * chain.rate * 2**i.doublings) * rc.linalg.squared(i.error)
     return last.square(), start + floor * step * chain.variance / chain.rate
 
 

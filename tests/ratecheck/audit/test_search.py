@@ -277,6 +277,21 @@ def test_few_instances_have_all_sizes_and_every_combination() -> None:
     assert seen == [*wanted, *wanted_pairs]
 
 
+def test_whole_numbers_are_floats_where_all_instances_are_looked_at() -> None:
+    """As whole numbers of 64 bits 2^64 would be 0, and n^-2 an error."""
+    claim = rc.Claim(
+        id="mine.power", source="", kind="upper", text="",
+        space=rc.Space(fields={"n": rc.whole_numbers(low=1, high=80)}),
+        measure=lambda n: (2**n + n**-2, 1e19),
+    )  # fmt: skip
+    assert rc.judge(claim).verdict == "violated"
+
+
+def test_a_range_of_any_length_costs_no_memory() -> None:
+    space = rc.Space(fields={"t": rc.whole_numbers(low=1, high=10**15), "x": rc.interval()})
+    assert space.every_instance() is None
+
+
 @pytest.mark.parametrize(
     "fields",
     [{"x": rc.interval()}, {"t": rc.whole_numbers(low=0, high=10_000)}, {"s": rc.simplex(2)}],
