@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pages import write_pages  # beside this file
@@ -38,6 +40,23 @@ html_title = "ratecheck"
 html_show_sourcelink = False
 
 
-def setup(app: object) -> None:
+def escape_formulas(
+    app: object, what: str, name: str, of: object, options: object, lines: list[str]
+) -> None:
+    """Keep Sphinx from reading ||x||, x_* and x_ in a docstring as marks of its own."""
+    example = False
+    for at, line in enumerate(lines):
+        example = line.lstrip().startswith(">>>") or (example and bool(line.strip()))
+        if not example:
+            words = re.split(r"(``.*?``|`.*?`)", line)
+            words[::2] = [
+                re.sub(r"\||(?<=[_^])\*|(?<=\w)_(?!\w)|\*(?=\*?\w+[),])", r"\\\g<0>", word)
+                for word in words[::2]
+            ]
+            lines[at] = "".join(words)
+
+
+def setup(app: Any) -> None:
     """Write the pages that are made from the papers, the gallery and the packages."""
     write_pages(Path(__file__).parent)
+    app.connect("autodoc-process-docstring", escape_formulas)
