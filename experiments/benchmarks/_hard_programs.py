@@ -54,7 +54,7 @@ def clusters(rng: Generator, count: int, M: int) -> Array:
 
 
 def common_face(rng: Generator, count: int, M: int) -> Array:
-    """The same first component for all, so that the optimum is decided by small others."""
+    """Gradients with first component 1, so that the optimum is decided by small others."""
     rest = powers(rng, -8, 0, count, 1, 1) * rng.standard_normal((count, M, M))
     return np.concatenate([np.ones((count, 1, M)), rest], axis=1)
 

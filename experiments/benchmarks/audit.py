@@ -70,7 +70,7 @@ def ours(fields: Fields) -> tuple[Array, Array]:
 
 
 def batched(mu: Array, A: Array, Phi: Array, theta: Array, **_: Array) -> tuple[Array, Array]:
-    """The same with NumPy alone, on the whole batch."""
+    """Both sides of Lemma D.2 with NumPy alone, on the whole batch, shapes (B, n)."""
 
     def mean(matrices: Array) -> Array:
         flat = matrices.reshape(*matrices.shape[:2], -1)
@@ -101,7 +101,7 @@ def batched(mu: Array, A: Array, Phi: Array, theta: Array, **_: Array) -> tuple[
 
 
 def single(np: Any, mu: Any, A: Any, Phi: Any, theta: Any, *_: Any) -> tuple[Any, Any]:
-    """The same for one instance, in the namespace of NumPy or JAX."""
+    """Both sides of Lemma D.2 for one instance, in the namespace of NumPy or JAX."""
     A_bar, Phi_bar = np.tensordot(mu, A, axes=1), np.tensordot(mu, Phi, axes=1)
     b_bar = np.einsum("nij,nj->ni", Phi_bar, theta)
     x = np.linalg.solve(A_bar, b_bar[..., None])[..., 0]

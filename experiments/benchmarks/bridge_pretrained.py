@@ -203,7 +203,7 @@ class Switched:
         return torch.stack([self._joined(row) for row in rows])
 
     def double(self) -> Switched:
-        """The same in float64."""
+        """This model and its adapters, turned into float64 in place."""
         self.model.double()
         self.clients.X = self.clients.X.double()
         return self

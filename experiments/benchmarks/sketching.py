@@ -99,7 +99,7 @@ class Round:
         return np.asarray(self.algorithm.round(self.state, self.system)[0].X)
 
     def plain(self) -> Array:
-        """The same with the body that any oracle gets, from gradients alone."""
+        """The next modules X, by the body that any oracle gets, from gradients alone."""
         oracle: Any = _Gradients(self.system)
         return np.asarray(self.algorithm.round(self.state, oracle)[0].X)
 
@@ -114,7 +114,7 @@ class Round:
         return Device(to(mask), to(rows), scale, steps, *samples)
 
     def peer(self, body: Body, to: Callable[[Any], Any]) -> Callable[[], Array]:
-        """The same round with another body, on the arrays that ``to`` makes."""
+        """A round of FSLoRA with another body, on the arrays that ``to`` makes."""
         devices = [self.device(i, to) for i in range(len(self.ranks))]
         W0, B, A = (
             to(np.array(part, order="C"))

@@ -75,7 +75,7 @@ def gain(table: rc.Table, j: int, arm: str) -> Values:
 
 
 def mean_gain(table: rc.Table, arm: str) -> Values:
-    """The same, averaged over both rewards."""
+    """The increase of the mean of both rewards by training, shape (instances,) or (seeds,)."""
     return np.asarray(np.mean([gain(table, j, arm) for j in (1, 2)], axis=0))
 
 

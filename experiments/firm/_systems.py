@@ -102,7 +102,7 @@ class ConflictConfig(InstancesConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientsConfig(ProcessConfig):
-    """The same number of clients everywhere."""
+    """Processes with a number of clients that is the same in all blocks."""
 
     clients: int = rc.param(8, low=1, doc="C.")
 

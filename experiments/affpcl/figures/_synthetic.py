@@ -111,7 +111,7 @@ class SyntheticConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class PopulationConfig(SyntheticConfig):
-    """The same number of agents everywhere."""
+    """A synthetic population whose number of agents is the same in all blocks."""
 
     n: int = rc.param(20, low=2, doc="agents.")
 

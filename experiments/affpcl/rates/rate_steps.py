@@ -58,7 +58,7 @@ LOOKS = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateStepsConfig(HorizonConfig):
-    """The same on whole numbers of rounds."""
+    """Systems of two dimensions after numbers of rounds that grow up to a million."""
 
     d: int = 2
     instances: int = 2

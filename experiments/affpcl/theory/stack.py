@@ -187,7 +187,7 @@ class FiniteStack(Averages):
 
     @cached_property
     def nu_Phi(self) -> Numbers:
-        """The same of Phi, shape (B,)."""
+        """max_i ||Dbar^i (Phibar^i)^{-1}||, Definition 3's number for Phi, shape (B,)."""
         return np.asarray(self._nu(self.Phi, self.Phi_bar).max(axis=1))
 
     def _nu(self, matrices: Numbers, means: Numbers) -> Numbers:

@@ -187,7 +187,7 @@ class Pair(_Period):
 
 
 def _tabular(space: rc.Space) -> rc.Space:
-    """The same with one feature of the critics for every state; lambda_A is positive."""
+    """A space whose critics have one feature for every state; lambda_A is positive."""
     view = space.view
 
     def processes_with_features(**arrays: Any) -> Any:

@@ -112,7 +112,7 @@ def _round(*, L: Any, a: Any, h: Any, **others: Any) -> SimpleNamespace:
 
 
 def _common_is_mean(*, lam: Any, **others: Any) -> SimpleNamespace:
-    """The same with lambda_t the clients' average."""
+    """A round in which lambda_t is the average of the clients' weights."""
     return _round(lam=lam, common=lam.sum(axis=1) / lam.shape[1], **others)
 
 

@@ -101,7 +101,7 @@ def _ascent(
 
 
 def _decreasing(*, eta: Any, **others: Any) -> SimpleNamespace:
-    """The same with eta_1 >= eta_2 >= ..."""
+    """A path of T steps with smoothed weights and eta_1 >= eta_2 >= ..."""
     return _ascent(eta=np.minimum.accumulate(eta, axis=1), **others)
 
 

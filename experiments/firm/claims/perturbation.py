@@ -40,7 +40,7 @@ def _noisy(*, truth: Any, apart: Any, share: Any, **others: Any) -> SimpleNamesp
 
 
 def _large(*, excess: Any, **others: Any) -> SimpleNamespace:
-    """The same with beta = excess (M - 1) R^2 / 2."""
+    """Clients' gradients g around the true ones, R, and beta = excess (M - 1) R^2 / 2."""
     noisy = _noisy(**others)
     return SimpleNamespace(beta=excess * (noisy.g.shape[2] - 1) * noisy.R**2 / 2, **vars(noisy))
 

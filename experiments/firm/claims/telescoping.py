@@ -51,7 +51,7 @@ _INSIDE = rc.interval("N", low=0.01, high=0.99)
 
 
 def _decreasing(*, eta: Any, **others: Any) -> SimpleNamespace:
-    """The same with eta_1 >= eta_2 >= ..."""
+    """A path with eta_1 >= eta_2 >= ..."""
     return _path(eta=np.minimum.accumulate(eta, axis=1), **others)
 
 

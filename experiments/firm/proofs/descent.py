@@ -51,7 +51,7 @@ def eq15(p: g.Problem) -> None:
 
 
 def _step(step: Round, a: Numbers, L: Numbers) -> dict[str, Any]:
-    """The same with the rise of lambda_t'J, the step size and the smoothness."""
+    """The vectors of a round, the rise of lambda_t'J in it, the step size and the smoothness."""
     after = step.values(step.centre + a[:, None] * step.direction)
     gain = (step.common * (after - step.values(step.centre))).sum(axis=-1)
     return {**_round(step), "gain": gain, "a": a, "L": L}

@@ -85,7 +85,7 @@ class DriftRunConfig(ConflictConfig, ClientsConfig, BatchConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DifferentRunConfig(DriftRunConfig):
-    """The same with clients that differ, too."""
+    """T-FIRM from one theta_0 with clients that are identical or differ."""
 
     level: float = rc.param(
         0.5,

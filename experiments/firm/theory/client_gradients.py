@@ -120,7 +120,7 @@ def smoothness(chains: Chains, r_max: Numbers) -> Numbers:
 
 
 def moved(chains: Chains, step: Numbers) -> Chains:
-    """The same processes after the parameters moved by ``step`` (B, d)."""
+    """The processes after the policies' parameters moved by ``step`` (B, d)."""
     length = np.asarray(chains.scale).reshape(-1, 1, 1)
     return replace(chains, theta=chains.theta + length * step.reshape(chains.theta.shape))
 

@@ -33,7 +33,7 @@ def weighed(directions: Numbers, lam: Numbers) -> Numbers:
 
 
 def lemma2_uniform(move: Numbers, kappa: Numbers, rho: Numbers, last: int) -> rc.Sides:
-    """The same with one pair for all policies, where actions are to stay and to move to the other.
+    """Lemma 2 with one pair (kappa, rho) for all policies; actions stay or move to the other state.
 
     Two states; ``move`` (B,) is pi(move|s) in (0, 1). P_pi is irreducible and aperiodic for every
     policy, though no two rows of P(.|s, a) overlap.
@@ -111,7 +111,7 @@ def lemma5(chains: Chains, w: Numbers, lam: Numbers, longest: int = 4) -> rc.Sid
 
 
 def lemma5_corrected(chains: Chains, w: Numbers, lam: Numbers, longest: int = 4) -> rc.Sides:
-    """The same with 3 C_psi^2 (1 + gamma)^2 in the place of 12."""
+    """Lemma 5 with the factor 3 C_psi^2 (1 + gamma)^2 in the place of 12."""
     measured, distance = _critic_error(chains, w, lam, longest)
     return measured, (3 * chains.C_psi**2 * (1 + chains.gamma) ** 2)[:, None] * distance
 

@@ -55,7 +55,7 @@ class OneState:
         return np.exp(chance), gradients
 
     def solutions(self, B: int, beta: float) -> tuple[Numbers, Numbers, Numbers]:
-        """The same with the weights of (1), (n, M)."""
+        """Probabilities and gradients of all batches of B, and the weights of (1), (n, M)."""
         chance, gradients = self.batch(B)
         return chance, gradients, weights(gradients, np.full(len(chance), beta))
 

@@ -36,7 +36,7 @@ def printed_smoothness(chains: Chains, r_max: Numbers, C_psi: Numbers) -> Number
 
 
 def cited_smoothness(chains: Chains, r_max: Numbers, C_psi: Numbers) -> Numbers:
-    """The same with Xu et al.'s C_nu = C_pi / 2 (1 + 1 / (1 - rho))."""
+    """The printed smoothness with the C_nu of Xu et al., C_pi / 2 (1 + 1 / (1 - rho))."""
     C_nu = C_psi / 8 * (1 + 1 / (1 - chains.overlap))
     return np.asarray(r_max / (1 - chains.gamma) * (4 * C_nu * C_psi + C_psi**2 / 4))
 
@@ -58,7 +58,7 @@ def eq49(chains: Chains, there: Chains, L: Numbers) -> rc.Sides:
 
 
 def eq49_shared(chains: Chains, there: Chains, x: Numbers, gap: Numbers, L: Numbers) -> rc.Sides:
-    """The same for one parameter of all states: c x(s) times it is the logit of the first action.
+    """(49) for one parameter of all states: c x(s) times it is the logit of the first action.
 
     x is (B, S), in [0, 1], and gap (B,) the distance of the two parameters times c.
     """

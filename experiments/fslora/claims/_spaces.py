@@ -58,7 +58,7 @@ def least_squares(
 
 
 def _one_component(*, x: Any, d: Any, B: Any, A: Any, k: Any, **others: Any) -> SimpleNamespace:
-    """The same with all components but the first one zero, and k < r."""
+    """``devices`` whose components are zero but for the first one, and k < r."""
     first = np.arange(A.shape[-2]) == 0
     B, A = np.where(first, B, 0 * B), np.where(first[:, None], A, 0 * A)
     devices = Devices(x=x, d=d, B=B, A=A, k=ranks(k, A.shape[-2] - 1))
@@ -75,7 +75,7 @@ SINGLE: dict[str, Any] = {
 
 
 def _sketched(*, k: Any, A: Any, **others: Any) -> SimpleNamespace:
-    """The same with k < r."""
+    """``devices`` with k < r, and the further fields as they are."""
     return _view(k=ranks(k, A.shape[-2] - 1), A=A, **others)
 
 

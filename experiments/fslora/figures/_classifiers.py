@@ -98,7 +98,7 @@ class Classifiers(MatrixSystem):
         return tuple(self.W0)
 
     def with_frozen(self, frozen: tuple[Values, ...]) -> Classifiers:
-        """The same devices with other frozen matrices."""
+        """Classifiers on these devices' samples with other frozen matrices."""
         return replace(self, W0=np.stack(frozen))
 
     def _parts(self, X: Values) -> Parts:

@@ -133,7 +133,7 @@ class TaskConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class RankConfig(TaskConfig):
-    """The same with one global rank."""
+    """Simulated tasks, with modules of one global rank."""
 
     r: int = rc.param(16, low=1, doc="rank of the global modules.")
 

@@ -10,7 +10,7 @@ Claims (Appendix C.3): with fifty devices, sketching is still ahead at every ran
 
 What the text leaves open, and the choices here: a data set that is divided among more devices gives
 each of them less: a device has 2/5 of the samples that it has in Figure 3. The paper's ranks 4, 16,
-64 would be 1, 4, 16 here, and of one component there is no half: r is 2, 4, 16. That f^S > f costs
+64 would be 1, 4, 16 here, but rank 1 cannot be halved, so r is 2, 4, 16. That f^S > f costs
 most where ranks are scarce is to be expected here as there.
 
 References: FSLoRA, Appendix C.3.

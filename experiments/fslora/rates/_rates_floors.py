@@ -136,7 +136,7 @@ class Floor:
         return self._matrices_at(self.system.minimiser())
 
     def _matrices_at(self, A: Array) -> tuple[Array, Array, Array]:
-        """The same at A (r, n), taken as a vector."""
+        """P, Sigma_s and Sigma_g at A (r, n), taken as a vector."""
         system, size = self.system, A.size
         P = system.derivative(A[..., None], np.eye(size).reshape(*A.shape, size))
         sketch, batch = np.zeros((size, size)), np.zeros((size, size))

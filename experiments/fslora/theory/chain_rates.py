@@ -208,7 +208,7 @@ def enough(rho: Numbers, c_h: Numbers) -> Numbers:
 
 
 def eq17_corrected(gamma: Numbers, H: Numbers, L: Numbers, rho: Numbers) -> rc.Sides:
-    """The same with L_s L max r/k_i for L_s^2."""
+    """(17) with L_s L max r/k_i in the place of L_s^2."""
     cube = 3 * (gamma * H) ** 3 * L**2
     return cube * agent_mean(rho**2), cube * agent_mean(rho) * rho.max(axis=1)
 

@@ -73,7 +73,7 @@ def d4_local(devices: Devices) -> rc.Sides:
 
 
 def d4_local_corrected(devices: Devices) -> rc.Sides:
-    """The same with f's Hessian at (B S^{1/2}, S^{1/2} A) and r/k, and its largest with 1."""
+    """``d4_local`` by f's Hessian at (B S^{1/2}, S^{1/2} A) and r/k, and its largest with 1."""
     each, mean = _sketched_norms(devices)
     root = np.sqrt(devices.dense)
     B, A = devices.B[:, None, None] @ root, root @ devices.A[:, None, None]

@@ -122,7 +122,7 @@ class Methods:
 
 @dataclass(frozen=True, eq=False)
 class Compared(Methods):
-    """The same with all other methods.
+    """All methods that the paper compares: Algorithms 1 and 2, SFT and the rivals.
 
     Args:
         config: the set-up.

@@ -25,7 +25,7 @@ curvature grows with A and B: Lambda is the Hessian's largest eigenvalue at thet
 iteration, alpha has ``lora_step``, and with ``lora_step`` = 1 loops jump about instead of
 descending.
 
-Derived (experiments/ood/rate_inner), with tau = -1 / log(1 - alpha rho) steps:
+Derived (experiments/oodpl/rates/rate_inner.py), with tau = -1 / log(1 - alpha rho) steps:
 
 - Last layer: theta_D contracts by 1 - alpha lambda_min(H) per step, or faster, with lambda_min(H)
   at least rho: it is the curvature of the ridge, to which the data adds in the directions that they

@@ -60,7 +60,7 @@ CONSTRUCTED = (
 
 
 def quiet(function: View) -> View:
-    """The same without warnings: instances at the edge of the numbers are ruled out later."""
+    """A view without NumPy's warnings: instances at the edge of floats are ruled out later."""
 
     def silent(*args: Any, **fields: Any) -> Any:
         with np.errstate(all="ignore"):

@@ -114,7 +114,7 @@ def points(s: Any) -> Any:
 
 
 def smooth_domain(**fields: Any) -> SimpleNamespace:
-    """The same with bounded rewards, r0 + tanh(xi.phi)."""
+    """A domain with bounded rewards, r0 + tanh(xi.phi)."""
     return domain(smooth=True, **fields)
 
 

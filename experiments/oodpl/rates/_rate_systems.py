@@ -52,7 +52,7 @@ class RateConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedBetaConfig(RateConfig):
-    """The same with one beta."""
+    """Drawn domains, all with one beta."""
 
     beta: float = rc.param(
         2.0, above=0.0, doc="the factor of the reward, where it is not what varies."

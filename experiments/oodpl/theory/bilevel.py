@@ -94,7 +94,7 @@ class System:
     beta: Numbers
 
     def spread(self) -> System:
-        """The same with an axis of length one behind the first, for parameters (B, S, ...)."""
+        """This system with an axis of length one after the first, for parameters (B, S, ...)."""
         policy = replace(
             self.policy, psi=self.policy.psi[:, None], log_h=self.policy.log_h[:, None]
         )

@@ -82,7 +82,7 @@ class Inner:
     radius: Numbers | None = None
 
     def with_step(self, alpha: Numbers) -> Inner:
-        """The same with another step size."""
+        """These inner loops with another step size."""
         return replace(self, alpha=alpha)
 
     @cached_property

@@ -12,7 +12,7 @@ __all__ = ["accuracy", "margins", "unrestricted"]
 
 
 def unrestricted(system: System) -> System:
-    """The same domain with a parameter of its own for every answer but the first of a prompt."""
+    """A domain whose policy has a parameter for every answer but the first of a prompt."""
     log_h = system.policy.log_h
     X, Y = log_h.shape[-2:]
     free = np.eye(X * Y, dtype=int).reshape(X, Y, X, Y)[..., 1:].reshape(X, Y, -1)

@@ -50,8 +50,8 @@ BASES = rc.Space(
     note="dist does not see the basis. B = -B_diamond: dist = 0 and the left side is 4 k. The "
     "factor 2 of (B.21) alone does not help. If the learned basis may be turned, B Q and Q'W for B "
     "and W, which changes no reward, the factor 2 is right (psl.B_minus_Bdiamond_corrected) and "
-    "the factor 1 is wrong the other way round (psl.B_minus_Bdiamond_aligned): so read, (B.5) and "
-    "(B.13) stand and Theorem 4.2 loses a factor only.",
+    "the factor 1 is wrong the other way round (psl.B_minus_Bdiamond_aligned): so read, this slip "
+    "alone costs (B.5), (B.13) and Theorem 4.2 a factor only.",
     corrected="B_minus_Bdiamond_corrected",
     printed_as="proof step",
 )

@@ -205,11 +205,13 @@ def prop_1(c: at.Class) -> rc.Sides:
     note="The class counts all users' heads, N k d2 of them. So Theorem 4.1's bound of the shared "
     "columns does not improve beyond N of about d1/d2 users, while their error does, like 1/N: "
     "psl.theorem_4_1_variance.",
-    derivation="A bracket's box has volume at most (epsilon/(2N))^N for each pair.",
+    derivation="With B fixed each pair sees one entry of the W_i, whose chances fill a cube of "
+    "side tanh(B L1/(2 sqrt(k d2))); a bracket's box has volume at most (epsilon/(2N))^N.",
     printed_as="ours",
 )
 def prop_1_users(c: at.Class, nu: Numbers) -> rc.Sides:
-    """log(N_br/delta)/(N N_p nu) >= k d2 log(2 N_p tanh(B L1/(2 sqrt(k d2))))/(N_p nu) for
+    """For linear rewards and features that have L1 e_j for each of k d2 entries and zero,
+    log(N_br/delta)/(N N_p nu) >= k d2 log(2 N_p tanh(B L1/(2 sqrt(k d2))))/(N_p nu) for
     every N.
     """
     length = tanh(c.B * c.L1 / (2 * np.sqrt(c.k * c.d2)))
@@ -327,7 +329,8 @@ def _binomial(q: Numbers) -> Numbers:
 )
 def assumption_2(q: Numbers, share: Numbers) -> rc.Sides:
     """With chance at least 1 - 2 d e^(-n h/l), 0.9 D <= D_hat <= 1.1 D for all pairs of linear
-    rewards with d parameters, h = 1.1 log 1.1 - 0.1 = 0.00484: N_unif = l log(2d/delta)/h.
+    rewards with d parameters and n comparisons, l = max x'(E xx')^(-1) x, x the features'
+    difference, h = 1.1 log 1.1 - 0.1 = 0.00484: N_unif = l log(2d/delta)/h.
 
     Two pairs, the first of chance q. d = 1: (Delta r)^2 / D is ``share`` / q or (1 - share) / (1 -
     q), and l is the larger one. d = 2: all directions of two independent pairs at once, that is

@@ -117,7 +117,7 @@ def eq_B9(user: Any) -> rc.Sides:
 )
 def eq_B9_corrected(system: Any, w: Any, diamond: Any) -> rc.Sides:
     """(c2/2) (||d||_Sigma - 2 L2 ||d||^2)_+^2 - c3 L2 ||d||^2 <= grad f(w_diamond)'(w_hat -
-    w_diamond) for every w_hat with f(w_hat) >= f(w_diamond).
+    w_diamond) for every w_hat with f(w_hat) >= f(w_diamond), d = w_hat - w_diamond.
     """
     return at.eq_B9(system, w, diamond, np.sqrt(np.maximum((w**2).sum(-1), (diamond**2).sum(-1))))
 
@@ -266,7 +266,7 @@ def eq_B11(system: at.Comparing, w: Numbers, diamond: Numbers, radius: Numbers) 
     derivation="psl.eq_B9_linear and the inequality of Cauchy and Schwarz.",
 )
 def eq_B11_corrected(user: Any, shift: Any) -> rc.Sides:
-    """c2 ||d||^2_Sigma <= ||grad f(w_diamond)|| ||d|| in dual norms of Sigma + lambda I; linear
-    rewards, w_hat the maximiser over the ball.
+    """c2 ||d||^2_Sigma <= ||grad f(w_diamond)|| ||d|| in dual norms of Sigma + lambda I, d =
+    w_hat - w_diamond; linear rewards, w_hat the maximiser over the ball.
     """
     return user.eq_B11(shift)

@@ -182,14 +182,15 @@ def theorem_4_1_corrected(users: Adaptation, fit: Adaptation, pairs: Pairs) -> r
     tex=r"\operatorname{dist}^2\le\frac{\lambda_{\max}B}{16m^2\lambda_{\min}}\cdot\frac1\nu"
     r"\sqrt{\frac{\Sigma_{tail}}N}",
     on=NEAR,
-    note="The reading under which the theorem is true as printed.",
+    note="The reading under which this term of the theorem is true as printed.",
     uses=["theorem_4_1_corrected"],
     derivation="psl.theorem_4_1_corrected, and Sigma_tail/N <= B sqrt(Sigma_tail/N).",
     printed_as="ours",
 )
 def theorem_4_1_covered(users: Adaptation, fit: Adaptation, pairs: Pairs) -> rc.Sides:
-    """dist^2 <= (c1^2/nu) sqrt(Sigma_tail/N) for N_p = oo, with c1^2 = lambda_max B/(16 m^2
-    lambda_min), B the largest ||Delta Theta*_i||_F.
+    """For linear rewards and N_p = oo dist^2 <= (c1^2/nu) sqrt(Sigma_tail/N), with c1^2 =
+    lambda_max B/(16 m^2 lambda_min), B the largest ||Delta Theta*_i||_F; m, lambda_min and
+    lambda_max are those of psl.theorem_4_1_corrected.
     """
     measured, _ = theorem_4_1_corrected(users, fit, pairs)
     B = np.sqrt(squares(users.delta).max(axis=-1))
@@ -278,9 +279,9 @@ def theorem_4_1_floor(users: Adaptation, pairs: Pairs) -> rc.Sides:
     note="The bound decreases for a given c1, but c1 holds 1/m = 1/Phi'(2R), which grows like "
     "e^(2R), faster than nu: with strong preferences all answers are sure, and say little about "
     "Theta. Each user's 1/Phi'(s)/s^2 is least near s = 2.4. Within one class, one B, c1 is one "
-    "number, and what decreases is the bound. That the bias vanishes for "
-    "Sigma_tail = 0 is true, that it does so only then is not: users with Theta* = diag(s1, s2), "
-    "one column each, k = 1 and a coordinate in each comparison keep B_diamond exactly.",
+    "number, and what decreases is the bound. That the bias vanishes for Sigma_tail = 0 is true; "
+    "it can do so for others, too: users with Theta* = diag(s1, s2), one column each, k = 1 and "
+    "comparisons of one coordinate each, of both equally often, keep B_diamond exactly.",
     corrected="remark_2_corrected",
     reading="The distance itself, in the limit of many comparisons; the remark says 'the principal "
     "angle distance', and infers it from the bound of Theorem 4.1.",

@@ -128,7 +128,7 @@ THEOREM_4_1_BIAS_SHARP = replace(
     theorem_4_1_bias,
     id="psl.theorem_4_1_bias_sharp",
     source="P-ShareLoRA, Theorem 4.1 corrected: the exponent of Sigma_tail is attained",
-    text="For N_p = oo and fixed N and nu, dist^2 is of the order Sigma_tail.",
+    text="For N_p = oo, fixed N and nu and features in general dist^2 is of the order Sigma_tail.",
     latex=r"\operatorname{dist}^2\sim\Sigma_{tail}",
     regimes=partial(bias, -1.0),
     expect="consistent",
@@ -207,12 +207,12 @@ REMARK_3_CORRECTED = replace(
     source="P-ShareLoRA, Remark 3, corrected",
     printed_as="ours",
     uses=("psl.corollary_4_1_corrected",),
-    text="A loss of epsilon needs N_p of the order 1/epsilon^2: the largest loss is of the order "
-    "1/sqrt(N_p).",
+    text="For linear rewards, features that span and other sizes fixed a loss of epsilon needs "
+    "N_p of the order 1/epsilon^2: the largest loss is of the order 1/sqrt(N_p).",
     latex=r"N_p\sim\frac1{\epsilon^2}",
     regimes=partial(worst, -0.5),
     expect="consistent",
-    note="",
+    note="Measured is the largest mean loss of one user with two trajectories.",
     corrected=None,
     derivation="r P(Bin(N_p, Phi(r)) < N_p/2) with r = c/sqrt(N_p) tends to (c/sqrt(N_p)) times a "
     "normal tail at c/2, largest at c = 1.5; the upper bound is psl.corollary_4_1_corrected.",

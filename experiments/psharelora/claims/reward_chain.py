@@ -30,13 +30,13 @@ _SIZE = (0.1, 3.0)
     expect="violated",
     main=True,
     note="No constant serves without coverage. d1 = d2 = 2, k = 1: the first column of Theta never "
-    "is compared; all users but one have their common direction b there, so that nu = 1. Their "
+    "is compared; all users but one have their common direction b there: nu tends to 1. Their "
     "seen rewards are zero and their labels coin flips; N of them outweigh the one user, and b_hat "
     "is the axis e_1 or e_2, which explains coin flips best: with n comparisons of each axis a "
     "user gains 1/2 + 1/(4n) on average along an axis and 1/2 + 1/(8n) along a diagonal, up to "
     "smaller terms. The lone user with b = (1, 1)/sqrt(2) keeps a squared error of s^2/4 at every "
-    "N_p. The proof breaks at (B.10) and at dist(B_hat, B_diamond), which no likelihood sees here. "
-    "Theorem 4.2 inherits it.",
+    "N_p. The proof breaks at dist(B_hat, B_diamond), which the crowd's likelihood does not see; "
+    "(B.10), false as well, is not needed for these linear rewards. Theorem 4.2 inherits it.",
     corrected="theorem_B3_corrected",
     uses=[
         "theorem_4_1",
@@ -246,17 +246,18 @@ def theorem_B3_corrected(chain: Any) -> rc.Sides:
     tex=r"\|\hat\Theta_i-\Theta_i^\star\|_F\le\epsilon_i=\frac{\|B^{\diamond\top}Z_i\|_F+d\|Z_i\|}"
     r"{c_2\lambda_i}+\Big(1+\frac{L_1}{2c_2\sqrt{\lambda_i}}\Big)(\sqrt{b_i}+\|\Theta^\diamond_i\|_Fd)",
     on=CHAIN,
-    note="Attained by noise alone where one parameter decides all. In a simulation with d1 = 3, "
-    "d2 = k = 1, N = 20, N_p = 1000, ||x|| = 1 half of the errors are 110 times smaller, and 260 "
-    "times smaller than the bound with the tails of Z; 1/c2 is 24 there, 1/lambda is 3.",
+    note="Attained by noise alone where one parameter decides all. In simulations with d1 = 3, "
+    "d2 = k = 1, N = 20, N_p = 1000, ||x|| = 1 and normal w_i half of the errors are 30 to 140 "
+    "times smaller; 1/c2 is 6 to 30 there, 1/lambda is 3.",
     derivation="As psl.theorem_B3_corrected, with ||D||_F <= ||D||_Sigma/sqrt(lambda_i) once more.",
     uses=["theorem_B3_corrected", "chain_dist"],
     printed_as="ours",
 )
 def chain_radius(chain: Any) -> rc.Sides:
-    """||Theta_hat_i - Theta*_i||_F <= epsilon_i = (||B_diamond'Z_i||_F + d ||Z_i||)/(c2 lambda_i) +
-    (1 + L1/(2 c2 sqrt(lambda_i))) (sqrt(b_i) + ||Theta_diamond_i||_F d), d the bound of
-    psl.chain_dist or sqrt(k).
+    """For linear rewards and the maximum of the likelihood ||Theta_hat_i - Theta*_i||_F <=
+    epsilon_i = (||B_diamond'Z_i||_F + d ||Z_i||)/(c2 lambda_i) + (1 + L1/(2 c2 sqrt(lambda_i)))
+    (sqrt(b_i) + ||Theta_diamond_i||_F d), d the bound of psl.chain_dist or sqrt(k), the other
+    symbols those of psl.theorem_B3_corrected.
     """
     return chain.confidence()
 
@@ -282,7 +283,9 @@ NOISE = rc.Space(
     ref="Theorem 4.1, with constants: ||Z||",
     tex=r"P\Big(\|Z\|^2>\frac{s\,t}{2N_p^2}\Big)\le(d_1+Nd_2)e^{-t}",
     on=NOISE,
-    note="With s of order N N_p L1^2/d1 the rate is k (d1 + N d2) log(.)/(N N_p), as for (4.2).",
+    note="For features with entries of order one and nearly uncorrelated, s is of the order "
+    "N_p (d1 + N d2), lambda of psl.chain_dist of order one, and (2k/N) ||Z||^2, which enters "
+    "there, of the order k (d1 + N d2) log(.)/(N N_p), as for (4.2).",
     derivation="V_ij lies in an interval of length one: E exp(theta V A) <= exp(theta^2 A^2/8) for "
     "symmetric A; Tropp's (2012) matrix Laplace transform, for A the dilations of x_ij.",
     printed_as="ours",

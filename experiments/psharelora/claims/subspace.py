@@ -180,8 +180,8 @@ def def_4_1(users: at.Adaptation) -> rc.Sides:
     on=STARTED,
     note="What Remark 1 says of energy, with its constant. It bounds the tail only near the "
     "largest nu: up to nu = B^2/(k + 1) all of sigma_1, ..., sigma_{k+1} can be equal, so that a "
-    "larger nu alone does not mean that the first k dominate. The remark names Theta*, Definition "
-    "4.1 Delta Theta*.",
+    "larger nu alone does not mean that the first k dominate. The remark goes from ||Theta*||_F^2 "
+    "<= N B^2 to the energy of Delta Theta*, for a fixed Theta_init, as here.",
     derivation="k sigma_k^2 + Sigma_tail <= ||Delta Theta*||_F^2, and the triangle inequality. "
     "Attained.",
 )

@@ -154,7 +154,7 @@ def theorem_4_2(theta: Numbers, psi: Numbers, N_p: Numbers, delta: Numbers, C: N
 def theorem_4_2_corrected(chooser: Any) -> rc.Sides:
     """J(pi_tar; r*_i) - J(pi_hat_i; r*_i) <= ||v_tar|| (sqrt(zeta) + e_i) + ||v_hat|| (e_i -
     sqrt(zeta)), e_i = ||Theta_hat_i - Theta*_i||_F, v_tar = E_pi_tar psi - E_ref psi and v_hat the
-    same of pi_hat_i: 2 ||v_tar|| sqrt(zeta) for zeta >= e_i^2.
+    same of pi_hat_i; at most 2 ||v_tar|| sqrt(zeta) for zeta >= e_i^2.
     """
     return chooser.value_gap()
 
@@ -417,7 +417,8 @@ def _alone(s: Any) -> Any:
     printed_as="ours",
 )
 def c3(users: Adaptation, C: Numbers, share: Any) -> rc.Sides:
-    """r*_i lies in R_i for all i with a zeta that satisfies (C.3), zeta <= c4 sqrt(min b_i + ...);
+    """r*_i lies in R_i for all i with any zeta that satisfies (C.3), zeta <= c4
+    sqrt(min b_i + ...);
     here N_p = oo and Theta_hat = Theta_diamond.
     """
     spread = users.tail / users.users

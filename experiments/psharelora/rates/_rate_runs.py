@@ -72,7 +72,7 @@ class RateConfig(rc.Config):
 
 @dataclass(frozen=True, kw_only=True)
 class SharedRankConfig(RateConfig):
-    """The same with one rank."""
+    """Families of users, with one rank of the shared factor."""
 
     k: int = rc.param(1, doc="rank of the shared factor.")
 

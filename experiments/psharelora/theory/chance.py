@@ -171,12 +171,12 @@ class Class:
 
 
 def prop_1_full(c: Class) -> tuple[Numbers, Numbers]:
-    """The same for all matrices: N d1 d2 log(...)."""
+    """Proposition 1 for all matrices, N d1 d2 log(...): a lower and an upper bound."""
     return c.free(c.d1 * c.d2), c.covered(c.N * c.d1 * c.d2, c.N * c.B**2, 1 + 0 * c.B)
 
 
 def prop_1_local(c: Class) -> tuple[Numbers, Numbers]:
-    """The same with a left factor for every user: N k (d1 + d2) log(...)."""
+    """Proposition 1 with a left factor for every user, N k (d1 + d2) log(...): both bounds."""
     parameters = c.N * c.k * (c.d1 + c.d2)
     lower = c.free(c.k * np.maximum(c.d1, c.d2))
     return lower, c.covered(parameters, c.N * (c.k + c.B**2), 1 + c.B**2)

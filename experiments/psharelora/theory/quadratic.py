@@ -57,7 +57,7 @@ class Comparing:
         return np.asarray(moved[:, :, 0] - moved[:, :, 1])
 
     def bends(self, w: Numbers) -> Numbers:
-        """The same difference of Hessians, (B, n, D, D)."""
+        """Hessian of r(tau0) - r(tau1), (B, n, D, D)."""
         value, steep = self.rewards(w)
         second = -2 * value * steep / self.R[:, None, None] ** 2
         moved = second[..., None, None] * _outer(self.psi)
