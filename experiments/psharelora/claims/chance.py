@@ -189,8 +189,8 @@ def lemma_1_corrected(data: Any, centres: Any, share: Any, delta: Any, C: Any) -
     "members just as with one, and for G'_r, whose log N_br is of that order: one user, one "
     "parameter, B = 4, features 1 and 0, p = 1/2, q = Phi(4), N_p = 10, delta = 0.0009 and N_br "
     "<= 2 N_p have 0.93 against 0.32 C2. Markov's inequality with the root of the likelihood "
-    "ratio gives log(N_br/delta) twice. Harmless where the lemma is used: the first sum is bounded by a number "
-    "that is not negative there, and C2 doubles.",
+    "ratio gives log(N_br/delta) twice. Harmless where the lemma is used: the first sum is bounded "
+    "by a number that is not negative there, and C2 doubles.",
     corrected="lemma_3_corrected",
     family=[
         {
