@@ -418,8 +418,7 @@ def _alone(s: Any) -> Any:
 )
 def c3(users: Adaptation, C: Numbers, share: Any) -> rc.Sides:
     """r*_i lies in R_i for all i with any zeta that satisfies (C.3), zeta <= c4
-    sqrt(min b_i + ...);
-    here N_p = oo and Theta_hat = Theta_diamond.
+    sqrt(min b_i + ...); here N_p = oo and Theta_hat = Theta_diamond.
     """
     spread = users.tail / users.users
     b, zeta = values.confidence(users.b, users.nu, spread, 1 + 0 * C, C)
