@@ -18,11 +18,13 @@ Claims whose search takes long carry the marker ``slow`` where their ids match a
 A claim that passed is not judged again until something changes that its verdict depends on: its
 file and what that imports, ratecheck, the options. ``--cache-clear`` forgets all of them.
 
-Without an option or a pattern nothing is collected, and nothing but this file is imported.
+Without an option or a pattern nothing is collected, and nothing but this file is imported; where
+files with claims were passed over, a line of the summary says so.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -39,6 +41,14 @@ if TYPE_CHECKING:
 _SEEN = pytest.StashKey[set[int]]()
 #: Whether paths are given, whose files are all asked for, and which files the project names if not.
 _ASKED = pytest.StashKey[tuple[bool, list[str]]]()
+#: Files with claims that neither the option nor a pattern asks for.
+_PASSED_OVER = pytest.StashKey[set[Path]]()
+#: How a function becomes a claim in the text of a file.
+_DECORATED = re.compile(
+    rb"^@(\w+\.)*(claim|count|distributional|identity|lower|qualitative|rate|statement|statistical"
+    rb"|upper)\(",
+    re.MULTILINE,
+)
 #: What the report of a claim says that was not judged again.
 _UNCHANGED = ("ratecheck", "unchanged")
 
@@ -52,10 +62,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="collect the claims of the files that are given, or of the project",
     )
     group.addoption("--ratecheck-effort", metavar="EFFORT", help="quick (default), normal or hunt")
-    group.addoption("--ratecheck-seed", type=int, metavar="N", help="of all searches; 0 by default")
-    group.addoption(
-        "--ratecheck-limit", type=float, metavar="S", help="CPU seconds for a claim's search"
-    )
+    group.addoption("--ratecheck-seed", metavar="N", help="of all searches; 0 by default")
+    group.addoption("--ratecheck-limit", metavar="S", help="CPU seconds for a claim's search")
     parser.addini("ratecheck_claims", "patterns of files whose claims are tests", "args")
     parser.addini("ratecheck_slow", "patterns of ids whose tests carry the marker slow", "args")
     parser.addini("ratecheck_effort", "as --ratecheck-effort", default="quick")
@@ -66,6 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker of what takes long, and find out whose claims are asked for."""
     config.addinivalue_line("markers", "slow: takes long, of ratecheck's claims and experiments")
+    _check_options(config)
     if not config.getoption("ratecheck"):
         return
     if (told := getattr(config, "workerinput", None)) is not None:  # a process of xdist
@@ -90,8 +99,20 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.suffix != ".py" or file_path.name.startswith("_"):
         return None
     patterns = parent.config.getini("ratecheck_claims")
-    asked = any(map(file_path.match, patterns)) or _is_asked_for(file_path, parent.config)
-    return ClaimsFile.from_parent(parent, path=file_path) if asked else None
+    if any(map(file_path.match, patterns)) or _is_asked_for(file_path, parent.config):
+        return ClaimsFile.from_parent(parent, path=file_path)
+    if not patterns and not parent.config.getoption("ratecheck"):
+        _note_claims(file_path, parent.config)
+    return None
+
+
+def _note_claims(path: Path, config: pytest.Config) -> None:
+    """Remember a file whose claims are not tests; the claims of a test file are its own matter."""
+    if any(map(path.match, config.getini("python_files"))):
+        return
+    text = path.read_bytes()
+    if b"ratecheck" in text and _DECORATED.search(text):
+        config.stash.setdefault(_PASSED_OVER, set()).add(path)
 
 
 def _is_asked_for(path: Path, config: pytest.Config) -> bool:
@@ -178,8 +199,8 @@ class ClaimItem(pytest.Item):
         return self.path, None, f"claim {self.name}"
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say how many claims were not judged again."""
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say how many claims were not judged again, and how to have those judged that are no tests."""
     passed = terminalreporter.stats.get("passed", ())
     said = [getattr(report, "user_properties", ()) for report in passed]
     # a pair that another process sends is a list
@@ -187,17 +208,51 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if unchanged:
         what = "1 claim has" if unchanged == 1 else f"{unchanged} claims have"
         terminalreporter.write_line(f"{what} not changed since the last pass (--cache-clear)")
+    if passed_over := len(config.stash.get(_PASSED_OVER, ())):
+        what = "1 file" if passed_over == 1 else f"{passed_over} files"
+        terminalreporter.write_line(
+            f"claims of {what} were not judged: add --ratecheck, or ratecheck_claims = "
+            '["*/claims/*.py"] to [tool.pytest.ini_options]'
+        )
+
+
+def _check_options(config: pytest.Config) -> None:
+    """Refuse what no search can be started with."""
+    where, effort = _chosen(config, "effort")
+    if effort != "quick":  # the default, for which nothing has to be imported
+        from ratecheck._search.search import EFFORTS
+
+        if effort not in EFFORTS:
+            known = ", ".join(EFFORTS)
+            raise pytest.UsageError(f"`{where}` must be one of {known}; found {effort!r}")
+    where, seed = _chosen(config, "seed")
+    if not re.fullmatch(r"\d+", seed):
+        raise pytest.UsageError(f"`{where}` must be a whole number of at least 0; found {seed!r}")
+    where, limit = _chosen(config, "limit")
+    if limit:
+        try:
+            positive = 0 < float(limit) < float("inf")
+        except ValueError:
+            positive = False
+        if not positive:
+            raise pytest.UsageError(
+                f"`{where}` must be a positive number of seconds; found {limit!r}"
+            )
+
+
+def _chosen(config: pytest.Config, name: str) -> tuple[str, str]:
+    """An option or, without it, the line of the configuration: what it is called and its text."""
+    value = config.getoption(f"ratecheck_{name}")
+    if value is not None:
+        return f"--ratecheck-{name}", value
+    return f"ratecheck_{name}", str(config.getini(f"ratecheck_{name}"))
 
 
 def _options(config: pytest.Config) -> Any:
     from ratecheck._conformance.claims import Options
 
-    def chosen(name: str) -> Any:
-        value = config.getoption(f"ratecheck_{name}")
-        return config.getini(f"ratecheck_{name}") if value is None else value
-
-    limit = chosen("limit")
-    return Options(str(chosen("effort")), int(chosen("seed")), float(limit) if limit else None)
+    effort, seed, limit = (_chosen(config, name)[1] for name in ("effort", "seed", "limit"))
+    return Options(effort, int(seed), float(limit) if limit else None)
 
 
 def _others(item: ClaimItem) -> dict[str, Entry]:

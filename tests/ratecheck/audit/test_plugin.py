@@ -82,6 +82,40 @@ def test_claims_of_collected_files_are_tests(folder: Path) -> None:
     assert "_conformance" not in told
 
 
+def test_claims_that_are_passed_over_are_mentioned(tmp_path: Path) -> None:
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "mine.py").write_text(MINE.read_text())
+    (tmp_path / "claims" / "other.py").write_text("import ratecheck\n")
+    (tmp_path / "claims" / "test_mine.py").write_text(MINE.read_text())
+    done = run_pytest(tmp_path, "claims")
+    assert "no tests ran" in done.stdout
+    said = "claims of 1 file were not judged: add --ratecheck, or ratecheck_claims = "
+    assert said + '["*/claims/*.py"] to [tool.pytest.ini_options]' in done.stdout.splitlines()
+    (tmp_path / "pytest.ini").write_text("[pytest]\nratecheck_claims = elsewhere/*.py\n")
+    assert "not judged" not in run_pytest(tmp_path, "claims").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("effort", "huge", "must be one of quick, normal, hunt"),
+        ("seed", "-1", "must be a whole number of at least 0"),
+        ("limit", "-1", "must be a positive number of seconds"),
+        ("limit", "soon", "must be a positive number of seconds"),
+    ],
+)
+def test_an_option_that_nothing_can_be_judged_with_is_refused(
+    tmp_path: Path, name: str, value: str, expected: str
+) -> None:
+    (tmp_path / "mine.py").write_text(MINE.read_text())
+    given = run_pytest(tmp_path, "--ratecheck", f"--ratecheck-{name}={value}", "mine.py")
+    said = f"ERROR: `--ratecheck-{name}` {expected}; found '{value}'"
+    assert (given.returncode, given.stderr.strip()) == (pytest.ExitCode.USAGE_ERROR, said)
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\nratecheck_{name} = {value}\n")
+    kept = run_pytest(tmp_path, "--ratecheck", "mine.py")
+    assert kept.stderr.strip() == said.replace("--ratecheck-", "ratecheck_")
+
+
 @pytest.mark.slow
 def test_nothing_is_collected_that_was_not_asked_for(folder: Path) -> None:
     (folder / "pytest.ini").write_text("[pytest]\nratecheck_claims = sections/m*.py\n")
