@@ -14,13 +14,23 @@ import torch
 
 import ratecheck as rc
 from linsys import GaussianSystem, algorithms, bilevel
-from linsys.algorithms import AffPCL, Sampling, Steps
+from linsys.algorithms import (
+    AffPCL,
+    Clustered,
+    Ditto,
+    FedAvg,
+    FineTuning,
+    Independent,
+    PFedMe,
+    Sampling,
+    Steps,
+)
 from linsys.bilevel import MetaTraining, meta_distribution
 from linsys.preference.comparisons import Comparisons
 from linsys.preference.oracle import ComparisonOracle
-from linsys.preference.sharelora import method
+from linsys.preference.sharelora import METHODS, method
 from linsys.rounds import rounds
-from linsys.sketching import FedStackLoRA, FSLoRA, LeastSquares
+from linsys.sketching import FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA, LeastSquares
 from lora_bridge import checkpoint, losses
 from lora_bridge.affpcl import Agents, class_logits, soft_cross_entropy
 from lora_bridge.bank import AdapterBank
@@ -34,8 +44,10 @@ from lora_bridge.tasks import Task
 from lora_bridge.toy_rewards import letter_rewards
 from mgda.actor_critic import ActorCritic
 from mgda.critic import LinearCritic
+from mgda.fedcmoo import FedCMOO
 from mgda.firm import FIRM
 from mgda.instances import sample_momdp
+from mgda.scalarization import LinearScalarization, SingleObjective
 from mgda.trajectories import Clients
 from ratecheck._conformance.algorithms import same
 
@@ -181,26 +193,62 @@ def clients_of_a_model() -> Run:
     return Run(X.reshape(1, 1, -1).expand(1, N, -1), oracle)
 
 
-FSLORA, STACKED = (kind(gamma=0.1, H=2, ranks=[1, 2, 3]) for kind in (FSLoRA, FedStackLoRA))
-#: Of every paper, and of a method that changes frozen matrices: an algorithm and its two backends.
-CASES: dict[str, tuple[Any, Callable[[], Run]]] = {
-    "AffPCL, system": (AffPCL(), agents_of_a_system),
-    "AffPCL, model": (AffPCL(), agents_of_a_model),
-    "FSLoRA, matrices": (FSLORA, devices_of_matrices),
-    "FSLoRA, model": (FSLORA, devices_of_a_model),
-    "FedStackLoRA, matrices": (STACKED, devices_of_matrices),
-    "FedStackLoRA, model": (STACKED, devices_of_a_model),
-    "P-ShareLoRA, comparisons": (method("G", 0.05), users_of_comparisons),
-    "P-ShareLoRA, model": (method("G", 0.05), users_of_a_model),
-    "OOD-PL, finite domains": (TRAINING, domains_that_are_finite),
-    "OOD-PL, model": (TRAINING, domains_of_a_model),
-    "FIRM, processes": (FIRM(alpha=0.1, K=2), clients_of_processes),
-    "FIRM, model": (FIRM(alpha=0.1, K=2), clients_of_a_model),
+class Family(NamedTuple):
+    """Algorithms, by name, that ask the same oracle; and that oracle, of data of a kind."""
+
+    data: str
+    synthetic: Callable[[], Run]
+    model: Callable[[], Run]
+    algorithms: dict[str, Any]
+
+
+DEVICES: dict[str, Any] = {"gamma": 0.1, "H": 2, "ranks": [1, 2, 3]}
+CLIENTS: dict[str, Any] = {"alpha": 0.1, "K": 2}
+AGENTS = {
+    "AffPCL": AffPCL(),
+    "Independent": Independent(),
+    "FedAvg": FedAvg(),
+    "FineTuning": FineTuning(switch=COUNT - 1),  # the last round is another one
+    "PFedMe": PFedMe(),
+    "Ditto": Ditto(),
+    "Clustered": Clustered(clusters=2),
 }
+OBJECTIVES = {
+    "FIRM": FIRM(**CLIENTS),
+    "FedCMOO": FedCMOO(**CLIENTS),
+    "compressed FedCMOO": FedCMOO(**CLIENTS, lambda_rule="projected", rank=1),
+    "LinearScalarization": LinearScalarization(**CLIENTS, weights=[0.25, 0.75]),
+    "SingleObjective": SingleObjective(**CLIENTS, objective=1),
+}
+SKETCHES = {A.__name__: A(**DEVICES) for A in (FSLoRA, FedStackLoRA, FlexLoRA, HeteroLoRA)}
+SHARED = {f"P-ShareLoRA {name}": method(name, 0.05) for name in METHODS}
+FAMILIES = [
+    Family("system", agents_of_a_system, agents_of_a_model, AGENTS),
+    Family("matrices", devices_of_matrices, devices_of_a_model, SKETCHES),
+    Family("comparisons", users_of_comparisons, users_of_a_model, SHARED),
+    Family("finite domains", domains_that_are_finite, domains_of_a_model, {"OOD-PL": TRAINING}),
+    Family("processes", clients_of_processes, clients_of_a_model, OBJECTIVES),
+]
+EACH = [(family, *named) for family in FAMILIES for named in family.algorithms.items()]
+SYNTHETIC = {f"{name}, {of.data}": (algorithm, of.synthetic) for of, name, algorithm in EACH}
+MODEL = {f"{name}, model": (algorithm, of.model) for of, name, algorithm in EACH}
+CASES: dict[str, tuple[Any, Callable[[], Run]]] = SYNTHETIC | MODEL
+#: On a model every day: one algorithm of every paper, and one that changes frozen matrices.
+DAILY = {
+    f"{name}, model": MODEL[f"{name}, model"]
+    for name in ("AffPCL", "FSLoRA", "FedStackLoRA", "P-ShareLoRA G", "OOD-PL", "FIRM")
+}
+OTHERS = {name: case for name, case in MODEL.items() if name not in DAILY}
 
 
 class TestRounds(rc.AlgorithmSuite):
-    cases = CASES
+    cases = SYNTHETIC | DAILY
+    count = COUNT
+
+
+@pytest.mark.slow
+class TestRoundsOfOthersOnAModel(rc.AlgorithmSuite):
+    cases = OTHERS
     count = COUNT
 
 

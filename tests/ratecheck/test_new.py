@@ -109,4 +109,4 @@ def test_it_is_listed_and_its_tests_pass(project: Path) -> None:
     assert "my_paper/descent" in output
     code, output = run(project, "-q", "-p", "no:cacheprovider", module="pytest")
     assert code == 0, output
-    assert "11 passed" in output
+    assert "14 passed" in output
