@@ -273,7 +273,7 @@ class LinearRecursion:
 
     @cached_property
     def _with_sum(self) -> Numbers:
-        """The same of (x_0 + ... + x_{t-1}, x_t, 1)."""
+        """What a step adds to the moments of (x_0 + ... + x_{t-1}, x_t, 1)."""
         d = self.d
         N = _zeros((*self.G.shape[:-2], 2 * d + 1, 2 * d + 1), self.G, self.g)
         N = N + 0 * self.g[..., :1, None]

@@ -1,4 +1,4 @@
-"""The same algorithms on LoRA adapters of a language model.
+"""The algorithms of :mod:`linsys` and :mod:`mgda` on LoRA adapters of a language model.
 
 The layer turns the adapters of many users into the flat vectors and the oracle that the
 algorithms of :mod:`linsys` and :mod:`mgda` take; it defines no algorithm of its own.

@@ -47,7 +47,7 @@ def floats(name: str, value: Any, *shape: int | str) -> Tensor:
 
 
 def finite(name: str, value: Any, *shape: int | str) -> Tensor:
-    """The same as :func:`floats`, without NaN and infinity."""
+    """A tensor as :func:`floats` checks it, without NaN and infinity."""
     numbers = floats(name, value, *shape)
     if not bool(numbers.isfinite().all()):
         raise InputError(f"`{name}` must be finite; found NaN or infinity")

@@ -190,7 +190,7 @@ class AdapterBank:
         return next(self.model.parameters()).device
 
     def with_options(self, **options: Any) -> AdapterBank:
-        """The same model and targets with other options."""
+        """A bank of this model and these targets with other options."""
         return replace(self, **options)
 
     def merged(self, products: Sequence[Tensor]) -> AdapterBank:

@@ -114,7 +114,7 @@ class Devices(_Clients):
         return self.task.bank.frozen
 
     def with_frozen(self, frozen: tuple[Tensor, ...]) -> Self:
-        """The same clients with these tensors merged."""
+        """An oracle of these clients with the given tensors merged into the frozen matrices."""
         return replace(self, task=replace(self.task, bank=self.task.bank.with_frozen(frozen)))
 
     def merged(self, products: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -161,6 +161,6 @@ class Models:
 
 
 def _for_clients(m: int, batch: Batch, places: Tensor) -> dict[str, Tensor]:
-    """The same samples (S, ...) for m clients, on one axis, with the places that matter."""
+    """Samples (S, ...) repeated for m clients, on one axis, with the places that matter."""
     tensors = {**batch, "target_places": places}
     return {name: value.repeat(m, *[1] * (value.ndim - 1)) for name, value in tensors.items()}

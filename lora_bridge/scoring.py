@@ -210,7 +210,7 @@ def compare_choices(
     labels: bool = False,
     prompt: str | Path | None = None,
 ) -> list[Comparison]:
-    """The same with the adapters X (r, w) and without, on the same questions."""
+    """Accuracies with the adapters X (r, w) beside those without, on the same questions."""
     form = _Form(tokenizer, labels, prompt)
     base, ours = (_right(bank, form, examples, rows) for rows in (None, X))
     return [

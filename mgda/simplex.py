@@ -114,7 +114,9 @@ def min_norm(
     preference: ArrayLike | None = None,
     normalise: bool = False,
 ) -> SimplexSolution:
-    """The same for gradients, the columns of arrays (..., d, M) of any namespace.
+    """Weights of the shortest convex combination of gradients; options as of :func:`simplex_qp`.
+
+    Gradients are the columns of arrays (..., d, M) of any namespace.
 
     A list [g1, ..., gM] of gradients is an array of rows: pass its transpose, as in
     ``np.transpose([g1, g2])``.

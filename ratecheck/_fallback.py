@@ -195,7 +195,7 @@ class _Finder:
 
 
 def _with_our_imports(spec: ModuleSpec | None) -> ModuleSpec | None:
-    """The same, of a module of ours, whose import statements look for ours."""
+    """The spec of a module of ours, changed so that its import statements look for ours."""
     if spec is not None and spec.loader is not None:
         spec.loader = _OurLoader(spec.loader)
     return spec

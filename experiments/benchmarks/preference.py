@@ -93,7 +93,7 @@ class Task:
         return self._value(z), G
 
     def matmul(self, B: Array, W: Array) -> tuple[float, Array, Array]:
-        """Log-likelihood and gradients by B and W from products of stacks of matrices, ``np.matmul``."""
+        """Log-likelihood and gradients by B and W, from ``np.matmul`` of stacks of matrices."""
         N, d1, d2, _, n = self.size
         flat = self.X.reshape(N, n, d1 * d2)
         z = (flat @ (B @ W).reshape(N, d1 * d2, 1))[..., 0]

@@ -56,7 +56,7 @@ class DriftConfig(ClientsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class DriftInstancesConfig(DriftConfig, ConflictConfig):
-    """The drift of T-FIRM's clients on several processes."""
+    """Clients at the same parameters, the uniform policy, on several processes."""
 
     def pieces(self) -> list[rc.Block]:
         """The replicates of every instance, ``per_block`` at a time."""

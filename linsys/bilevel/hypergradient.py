@@ -80,7 +80,9 @@ def path_sensitivity(oracle: Oracle, phi: Any, path: Path) -> Any:
 
 
 def adjoint(oracle: Oracle, phi: Any, path: Path, z: Any = None) -> Any:
-    """The same as :func:`unrolled`, backwards: a vector (p,) in the place of a matrix (q, p).
+    """d l_PL(theta_D) / d phi, shape (q,), by backward differentiation along the path.
+
+    It keeps a vector (p,) where :func:`unrolled` keeps a matrix (q, p).
 
     >>> from linsys.bilevel import DomainOracle, descend, meta_distribution
     >>> oracle = DomainOracle(domain=meta_distribution(0).train[0], beta=1.0)

@@ -47,7 +47,7 @@ class Integration:
         check_integer("seed", self.seed, low=0)
 
     def coarser(self) -> Integration:
-        """The same with a quarter of the points."""
+        """An integration with a quarter of the points."""
         return replace(self, points=max(2, self.points // 4))
 
 

@@ -99,7 +99,7 @@ def _by_quadrature(centres: Array) -> MeasuredArray:
 
 
 def _mixture_average(centres: Array, z: Array) -> Array:
-    """The same integrals, shape (2, n), averaged over samples centres_j + z of every j.
+    """The integrals of :func:`_by_quadrature`, (2, n), averaged over samples centres_j + z.
 
     log mu^k - log mu^j there is (c_k - c_j)'z - |c_k - c_j|^2 / 2: distances, not positions.
     """

@@ -1,4 +1,4 @@
-"""The same algebra on stacks (K, d, d) of mpmath's numbers, at the precision of the moment.
+"""Linear algebra on stacks (K, d, d) of mpmath's numbers, at the precision of the moment.
 
 Closed forms up to d = 3, in NumPy's arithmetic on whole stacks; beyond, mpmath's algorithms, one
 matrix after the other. All are evaluated with more than twice as many digits and rounded at the

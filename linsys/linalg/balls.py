@@ -366,7 +366,7 @@ def exact_value(value: Any) -> Any:
 
 
 def _operand(value: Any) -> Any:
-    """The same of a number in a formula, where a long float is a rounded constant."""
+    """What a number in a formula is, exactly; there a long float is a rounded constant."""
     if isinstance(value, Ball):
         return value.value
     if isinstance(value, float):

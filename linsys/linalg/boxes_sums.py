@@ -145,7 +145,7 @@ def _between(x: F, y: F) -> F:
 
 
 def copied(x: F) -> F:
-    """The same number, as another object."""
+    """A copy of a number, as another object."""
     made = unchecked(x.lo, x.hi, x.c, x.a, x.e, x)
     made.factors, made.terms = x.factors, x.terms
     return made

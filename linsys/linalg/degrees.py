@@ -313,7 +313,7 @@ def _constant(*numbers: Rational) -> bool:
 
 
 def _of_float(number: Rational) -> Rational:
-    """The same number in the arithmetic of floats, where one of two is not finite."""
+    """A number in the arithmetic of floats, where one of two is not finite."""
     made = Rational.__new__(Rational)
     made.value, made.top, made.bottom = number.nearest(), 0, 0
     return made

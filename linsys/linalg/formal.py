@@ -274,7 +274,7 @@ def _last(element: Element, kind: str, least: int = 1) -> int:
 
 
 def _reduced(element: Element) -> Element:
-    """The same with s^2 = u for all roots."""
+    """An element in which s^2 is replaced by u for every root s of u."""
     while (index := _last(element, "root", 2)) >= 0:
         (square,) = ring.atoms[index].inside
         parts = _parts(element, index)
@@ -330,7 +330,7 @@ def single(index: int, power: int = 1) -> Element:
 
 
 def simplified(element: Element) -> Element:
-    """The same, but without terms where it is zero."""
+    """An element, or one without terms where it is zero."""
     return Element({}, 0, 0) if is_zero(element) else element
 
 

@@ -223,7 +223,7 @@ class Comparisons:
         )
 
     def pooled(self) -> Comparisons:
-        """The same comparisons as those of one user."""
+        """All comparisons as those of one user."""
         return replace(self, starts=self.starts[[0, -1]])
 
     def starting_from(self, Theta_init: ArrayLike) -> Comparisons:

@@ -65,7 +65,7 @@ class Oracle(Protocol):
         """The frozen matrices with products added, as :meth:`with_frozen` takes them."""
 
     def with_frozen(self, frozen: tuple[Any, ...]) -> Any:
-        """The same oracle with these frozen matrices."""
+        """This oracle with these frozen matrices."""
 
 
 class State(NamedTuple):
@@ -306,7 +306,7 @@ class Federated(ABC):
                 return lost
 
     def _all_at_once(self, state: State, oracle: Any) -> Iterator[tuple[int, Outcome]]:
-        """The same with the gradients of a local step computed for all devices at once."""
+        """Train all devices, the gradients of a local step computed for all of them at once."""
         devices = range(len(self.ranks))
         training = {device: self._device(state, device, oracle) for device in devices}
         gradients: dict[int, Any] = dict.fromkeys(devices)

@@ -11,8 +11,8 @@ BLAS takes 270, 410, 660, 1000 for k = 8, 16, 32, 48, and one fused loop 2 to 2.
 if its sums may be taken in any order. Below some 1000 numbers in X, 45 of BLAS's microseconds are
 calls, and the loop of :mod:`linsys.sketching._loops` wins: 7 against 45 at m = n = 16, k = 2, 46
 against 55 at m = n = 32, k = 16; from 2048 numbers on BLAS does. :data:`SMALL` is what lies
-between. For many replicates at once (experiments/fslora/_rates_systems) NumPy on arrays with the
-replicates last is as fast as a loop: 25 against 34 at r = 8, n = 1, 72 against 51 at r = 3, n = 2.
+between. For many replicates of a small system at once NumPy on arrays with the replicates last is
+as fast as a loop: 25 against 34 at r = 8, n = 1, 72 against 51 at r = 3, n = 2.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class MatrixSystem(ABC):
 
     @abstractmethod
     def with_frozen(self, frozen: tuple[Array, ...]) -> Self:
-        """The same devices with these frozen matrices."""
+        """A system of these devices with other frozen matrices."""
 
     def merged(self, products: Sequence[Array]) -> tuple[Array, ...]:
         """The frozen matrices with products added."""
@@ -167,7 +167,7 @@ class _OneMatrix(MatrixSystem):
         return (self.W0,)
 
     def with_frozen(self, frozen: tuple[Array, ...]) -> Self:
-        """The same devices with another W0."""
+        """A system of these devices with another W0."""
         [W0] = frozen
         return replace(self, W0=W0)
 
@@ -280,7 +280,7 @@ class TwoLayer(MatrixSystem):
         return self.U0, self.V0
 
     def with_frozen(self, frozen: tuple[Array, ...]) -> Self:
-        """The same devices with another U0 and V0."""
+        """A system of these devices with another U0 and V0."""
         U0, V0 = frozen
         return replace(self, U0=U0, V0=V0)
 

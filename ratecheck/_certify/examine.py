@@ -258,7 +258,7 @@ class _Sides:
         self.top, self.bottom = (_parts(side, active, k, count) for side in pair)
 
     def of(self, rows: Any) -> _Sides:
-        """The same in some of the boxes."""
+        """The forms of both sides in some of the boxes."""
         made = _Sides.__new__(_Sides)
         made.top, made.bottom = (
             tuple(part[..., rows] for part in side) for side in (self.top, self.bottom)

@@ -328,7 +328,7 @@ def _values(domain: domains.Field, shape: tuple[int, ...], bits: int, draw: Draw
 
 
 def _values_near(domain: domains.Field, centre: Any, bits: int, draw: Draw) -> Any:
-    """The same in a small box around given values (1, *shape)."""
+    """Values of a domain, in random coordinates, in a small box around given ones (1, *shape)."""
     if isinstance(domain, domains.Whole):
         return _array([Rational(int(x)) for x in centre.ravel().tolist()], centre.shape)
     if isinstance(domain, domains.Sphere):

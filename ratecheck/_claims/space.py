@@ -233,7 +233,7 @@ class Space:
         return {name: np.stack([np.asarray(s[name]) for s in singles]) for name in moved}
 
     def precise(self, fields: Fields) -> Fields:
-        """The same instances in high precision, with every assumption met exactly."""
+        """Instances in high precision, with every assumption met exactly."""
         completed = self.complete({name: precise(values) for name, values in fields.items()})
         return {name: _all_precise(values) for name, values in completed.items()}
 

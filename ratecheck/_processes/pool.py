@@ -107,7 +107,7 @@ def _by_one_pool(
     timeout: float | None,
     look: Callable[[Collection[int]], None],
 ) -> Iterator[tuple[int, Future[_T]]]:
-    """The same by one pool; the calls that it has when it breaks are lost."""
+    """Positions and futures of calls by one pool; the calls that it has when it breaks are lost."""
     todo = list(reversed(positions))
     running: dict[Future[_T], int] = {}
     with processes(min(workers, len(todo)), function.__module__) as pool:

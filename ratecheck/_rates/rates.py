@@ -152,14 +152,14 @@ def within(
 
 
 def every(check: Check) -> Check:
-    """The same check where the interval is the range of exact values, all of which must meet it."""
+    """A check whose interval is the range of exact values, all of which must meet it."""
     if check.ok is None:
         return replace(check, ok=False, verdict=check.verdict.replace("not decided", "violated"))
     return check
 
 
 def our_own(check: Check, *, paper: str = "") -> Check:
-    """The same check of a prediction that is not the paper's but derived here.
+    """A check of a prediction that is not the paper's but derived here.
 
     Args:
         check: of the prediction.

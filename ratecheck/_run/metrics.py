@@ -44,7 +44,7 @@ class Keeping:
     def of(
         cls, experiment: str, result: Result, tensorboard: Path | None, save_adapters: int | None
     ) -> Keeping:
-        """The same for an experiment's id.
+        """What is kept of the experiment with this id.
 
         Raises:
             InputError: event files or adapters of an experiment without a language model; less

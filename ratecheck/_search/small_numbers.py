@@ -22,7 +22,7 @@ _Searched = TypeVar("_Searched", Claim, StatisticalClaim)
 
 
 def with_small_numbers(claim: _Searched) -> _Searched | None:
-    """The same claim, with wide ranges of whole numbers on a logarithmic scale.
+    """A claim with its wide ranges of whole numbers on a logarithmic scale.
 
     None where that changes nothing: no range is wide, or all instances are looked at.
 

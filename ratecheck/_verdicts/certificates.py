@@ -101,7 +101,7 @@ def enclosed(kept: Kept) -> int:
 
 
 def tables(kept: Kept) -> str:
-    """The same in tables: what is proved false, what is proved true, and what is not proved."""
+    """Kept certificates as tables: what is proved false, proved true, and not proved."""
     false, true = counts(kept)["false"], counts(kept)["identities"]
     rates = sum(c["expected"] == "violated" and not c["relation"] for c in kept["unproved"])
     lines = [

@@ -316,7 +316,7 @@ def meaning_of_module(origin: str) -> str:
 
 
 def _revision_of_file(path: str) -> str | None:
-    """The same of a user's file, which is not run; None if it cannot be read any more."""
+    """The revision of a user's file, which is not run; None if it cannot be read any more."""
     engine = (Path(verdict_module.__file__), verdict_module.__package__ or "")
     with contextlib.suppress(OSError, ValueError, SyntaxError, InputError):
         return revision_of([(Path(path), PREFIX), engine])

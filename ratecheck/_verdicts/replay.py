@@ -31,7 +31,7 @@ class Replayed:
         return self.verdict.verdict == self.stated
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain JSON values."""
+        """The verdict, what was stated and whether they agree, as plain JSON values."""
         return {**self.verdict.to_dict(), "stated": self.stated, "ok": self.ok}
 
 

@@ -44,10 +44,12 @@ def weight(g: Any, c: Any) -> Any:
     rest = np.maximum(
         rc.linalg.squared(g[1]) - a * middle**2, 0
     )  # ||g_w||^2 = a (w + middle)^2 + rest
-    room = s**2 * a - slope**2
-    inside = -slope * np.sqrt(rest / (a * np.where(room > 0, room, 1))) - middle
+    discriminant = s**2 * a - slope**2
+    inside = -slope * np.sqrt(rest / (a * np.where(discriminant > 0, discriminant, 1))) - middle
     edge = np.where(slope > 0, 0, 1)
-    return np.where(flat, 0 * a, np.minimum(np.maximum(np.where(room > 0, inside, edge), 0), 1))
+    return np.where(
+        flat, 0 * a, np.minimum(np.maximum(np.where(discriminant > 0, inside, edge), 0), 1)
+    )
 
 
 def direction(g: Any, c: Any) -> Any:
@@ -75,7 +77,7 @@ def best_direction(i: Any) -> rc.Sides:
 
 
 @PAPER.upper("theorem_3_2", ref="Theorem 3.2, 2)", on=PAIRS)
-def theorem_3_2(i: Any, room: Any = None) -> rc.Sides:
+def theorem_3_2(i: Any, factor: Any = None) -> rc.Sides:
     """For 0 <= c < 1 and steps alpha <= 1 / H the sum of ||grad L_0(x_t)||^2 over t = 0 .. T is at
     most 2 (L_0(x_0) - min L_0) / (alpha (1 - c^2)).
     """
@@ -87,7 +89,7 @@ def theorem_3_2(i: Any, room: Any = None) -> rc.Sides:
         g = gradients(x)
         total = total + rc.linalg.squared(g.mean(axis=0))
         x = x - step * direction(g, i.c)
-    return total, gap @ mean @ gap / (step * (1 - i.c**2 if room is None else room))
+    return total, gap @ mean @ gap / (step * (1 - i.c**2 if factor is None else factor))
 
 
 @PAPER.upper(
@@ -101,4 +103,4 @@ def theorem_3_2(i: Any, room: Any = None) -> rc.Sides:
 )
 def theorem_3_2_without_c(i: Any) -> rc.Sides:
     """Theorem 3.2 without the factor 1 - c^2."""
-    return theorem_3_2(i, room=1)
+    return theorem_3_2(i, factor=1)

@@ -27,7 +27,7 @@ class Chain:
         self.g = b - self.A @ rc.linalg.solve(self.mean(self.A), self.mean(b))  # g_t(theta_*)
         self.variance = self.mean(rc.linalg.squared(self.g))
         self.Sigma = rc.linalg.transpose(phi) @ (D[:, None] * phi)
-        self.room, self.rate = 1 - gamma, (1 - gamma) * rc.linalg.lambda_min(self.Sigma)
+        self.discount_gap, self.rate = 1 - gamma, (1 - gamma) * rc.linalg.lambda_min(self.Sigma)
 
     def mean(self, values: Any) -> Any:
         """The expectation over the transitions."""
@@ -66,7 +66,7 @@ def theorem_2a(i: Any) -> rc.Sides:
     """
     chain, root = Chain(i.P, i.phi, i.reward, i.gamma), np.sqrt(2**i.doublings)
     average = chain.errors(1 / root).average(i.error, 2 ** int(i.doublings))
-    bound = (rc.linalg.squared(i.error) + 2 * chain.variance) / (root * chain.room)
+    bound = (rc.linalg.squared(i.error) + 2 * chain.variance) / (root * chain.discount_gap)
     return average.square(chain.Sigma), bound
 
 

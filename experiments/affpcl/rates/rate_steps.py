@@ -58,7 +58,7 @@ LOOKS = {
 
 @dataclass(frozen=True, kw_only=True)
 class RateStepsConfig(HorizonConfig):
-    """Systems of two dimensions after numbers of rounds that grow up to a million."""
+    """A population after given numbers of rounds."""
 
     d: int = 2
     instances: int = 2

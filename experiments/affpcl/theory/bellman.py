@@ -73,7 +73,7 @@ def chains(
 
 
 def embeddings(**arrays: Numbers) -> FiniteStack:
-    """Markov chains with A = (phi - gamma psi) phi^T (Example 6); arguments as of :func:`chains`."""
+    """Markov chains with A = (phi - gamma psi) phi^T (Example 6); arguments as of ``chains``."""
     stack = chains(**arrays)
     stack.A = transpose(stack.A)
     return stack

@@ -1,6 +1,11 @@
 """Instances of FIRM's steps on processes: at an aggregation, and one local step after it.
 
-At an aggregation all clients have one policy (:class:`OnePolicy`).
+At an aggregation all clients have one policy (:class:`OnePolicy`). Symbols:
+
+- nu is the discounted occupancy of a policy, the law of states in the policy gradient theorem.
+- d_pi is the stationary distribution of the states under the policy pi.
+- H is the ball of radius R_w that critics' weights are projected on.
+- L_H belongs to another H, the function (1 - gamma) mu0'V: its gradient's Lipschitz constant.
 """
 
 from __future__ import annotations
@@ -64,7 +69,7 @@ class OnePolicy(_Instance):
 
     @cached_property
     def known(self) -> Printed:
-        """The text's constants."""
+        """The paper's constants."""
         return Printed.of([self.chains], self.r_max)
 
     @cached_property
@@ -88,7 +93,7 @@ def printed(extra: Mapping[str, rc.Field] | None = None, **sizes: tuple[int, int
 
 
 def of_every_policy(known: Printed, chains: Any) -> Printed:
-    """The text's constants with a lambda_A, and so an R_w, that serve every policy.
+    """The paper's constants with a lambda_A, and so an R_w, that serve every policy.
 
     -x'A x >= (1 - gamma) sum_s d_pi(s) (phi(s)'x)^2, and d_pi(s) is at least the smallest P(s|s',
     a). Where transitions do not depend on the action, all policies have one lambda_A.
@@ -105,7 +110,7 @@ class Synchronised(_Instance):
 
     @cached_property
     def known(self) -> Printed:
-        """The text's constants."""
+        """The paper's constants."""
         return of_every_policy(Printed.of([self.chains], self.r_max), self.chains)
 
     @cached_property
@@ -182,7 +187,7 @@ class Pair(_Period):
 
     @cached_property
     def known(self) -> Printed:
-        """The text's constants."""
+        """The paper's constants."""
         return of_every_policy(Printed.of(self.step.policies, self.r_max), self.chains)
 
 

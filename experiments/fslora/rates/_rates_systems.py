@@ -9,9 +9,9 @@ are trailing axes. With lambda the mean of (r/k_i - 1)/(r - 1) and d that of d_i
     grad_A f^S = G(A) = (1 - lambda) A A'A - d A + lambda r diag(|a_j|^2) A,
     |grad f^S|^2 = 2 |G|^2.
 
-Here n = 1 or n = r - 1. Then the minimiser of f^S (experiments/fslora/rates/rate_bias.py) is sqrt(s) Q with
-s = d / (1 - lambda + lambda n) and Q'Q = I, all rows of Q of length sqrt(n/r): up to signs and
-rotations, under which the family is invariant, there is one such Q.
+Here n = 1 or n = r - 1. Then the minimiser of f^S (experiments/fslora/rates/rate_bias.py) is
+sqrt(s) Q with s = d / (1 - lambda + lambda n) and Q'Q = I, all rows of Q of length sqrt(n/r): up to
+signs and rotations, under which the family is invariant, there is one such Q.
 """
 
 from __future__ import annotations

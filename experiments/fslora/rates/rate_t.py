@@ -160,7 +160,7 @@ def expected(floors: Sequence[Floor], A: Array, times: Array) -> Array:
 
 
 def leading(floors: Sequence[Floor], A: Array, times: Array) -> Array:
-    """The same to leading order."""
+    """The mean of |grad f^S|^2 over T rounds, to leading order, for pairs of floors and T."""
     system = floors[0].system
     drop = float(system.loss(A)[0] - system.loss(system.minimiser()[..., None])[0])
     return np.array(

@@ -213,6 +213,7 @@ def _means(config: RateOuterConfig, system: System, seed: int) -> list[Row]:
                 "x": float(K),
                 "value": float(means[K - 1]),
                 "law": bound / K,
+                # what rounds after the last add to the sum of squares at most, relative to it
                 "room": to_come / float(means[-1] * config.K),
             }
             for K in range(1, config.K + 1)
@@ -237,6 +238,7 @@ def _floors(config: RateOuterConfig, system: System, seed: int) -> list[Row]:
                     "x": step,
                     "value": float(system.squares([phis[k] for k in seen]).mean()),
                     "law": law.floor(eta, noise, seen.astype(float)),
+                    # the floor 3 sigma_3^2 that the paper states for sampled pairs
                     "room": float(3.0 * np.trace(sampled)) if kind == PAIRS else 0.0,
                 }
             )

@@ -115,7 +115,7 @@ def _oracles(domains: tuple[Domain, ...], beta: float) -> list[DomainOracle]:
 
 
 def compute(config: RateBetaConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
-    """One row per curve and beta: ||grad L||^2, what a reward changes or gains, A_PL, room."""
+    """One row per curve and beta: ||grad L||^2, what a reward changes or gains, A_PL, limits."""
     drawn = config.drawn(block["instance"], train=config.train, held_out=config.held_out)
     rows = _untrained(config, LINEAR, drawn.train, drawn.phi)
     bounded = tuple(
@@ -145,6 +145,7 @@ def _untrained(
         "curve": curve,
         "limit": limit[0],
         "limit_effect": limit[1],
+        # relative to their limits, quantities at beta are off by this over beta to leading order
         "room": relative_error[0],
         "room_effect": relative_error[1],
         "largest": largest,

@@ -225,7 +225,7 @@ class Problem:
                 self.extra_squares.append((times(monomial, monomial), name))
 
     def at(self, **numbers: Number) -> Problem:
-        """The same with numbers in the place of parameters, for a worst instance of these.
+        """This problem with numbers in the place of parameters, for a worst instance of these.
 
         >>> p = Problem()
         >>> x, a = p.vector("x"), p.parameter("a")
