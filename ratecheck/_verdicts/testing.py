@@ -44,6 +44,7 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
     ...     return instance.p.max() ** 2, (instance.p**2).sum()
     >>> assert_holds(mass)
     """
+    __tracebackhide__ = True  # pytest shows the line that calls this, not our source
     entry = entry_of(claim)
     verdict = judge(entry, effort, seed)
     if entry.expect == "violated":
@@ -71,6 +72,7 @@ def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:
 
 def entry_of(claim: Any) -> Any:
     """The claim itself, or that of the catalogue with this id; InputError where there is none."""
+    __tracebackhide__ = True
     if isinstance(claim, str):
         entries = [item.entry for item in find_claims([claim])]
         if len(entries) > 1:  # it would not be clear which one holds

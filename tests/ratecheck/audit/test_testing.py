@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -34,6 +35,30 @@ def test_a_false_claim_fails_with_its_counterexample(tmp_path: Path) -> None:
     path.write_text(said[-1])
     assert json.loads(said[-1])["instance"] == {"p": [0.3, 0.7]}
     assert replay_file(path).ok
+
+
+def test_a_failure_shows_the_line_of_the_test_and_not_our_source(tmp_path: Path) -> None:
+    path = tmp_path / "test_mine.py"
+    path.write_text(
+        "import ratecheck as rc\n"
+        "def test_it():\n"
+        "    rc.assert_holds(rc.NotChecked(id='mine.n', source='p', text='t', note='why'))\n"
+        "def test_none():\n"
+        "    rc.assert_holds(3)\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n0", str(path)]
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [*command, "--rootdir", str(tmp_path), "-c", os.devnull],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ">       rc.assert_holds(3)" in done.stdout
+    assert "E       AssertionError: mine.n (p) is not checked: t" in done.stdout
+    assert "testing.py" not in done.stdout
 
 
 def test_only_what_is_true_passes() -> None:
