@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,10 @@ class Field:
 
     def __post_init__(self) -> None:
         for axis in self.axes:
-            if not isinstance(axis, str) and axis < 1:
-                raise InputError(f"axes must be names or lengths of at least 1; found {axis}")
+            if not isinstance(axis, str) and not (isinstance(axis, Integral) and axis >= 1):
+                raise InputError(
+                    f"axes must be names or whole numbers of at least 1; found {axis!r}"
+                )
 
     def shape(self, sizes: dict[str, int]) -> tuple[int, ...]:
         """The array's shape under these sizes."""
@@ -96,6 +99,16 @@ class Interval(Field):
 
     controls = 0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ends = (self.low, self.high)
+        numbers = all(isinstance(end, Real) for end in ends)
+        if not numbers or not -np.inf < self.low <= self.high < np.inf:
+            raise InputError(
+                "`low` and `high` must be finite numbers, low at most high; "
+                f"found low={self.low!r}, high={self.high!r}"
+            )
+
     def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
         """Values between the ends."""
         if self.log:
@@ -115,6 +128,14 @@ class Interval(Field):
 @dataclass(frozen=True)
 class Whole(Interval):
     """Whole numbers from low to high, stored as floats; small ones as often as large if ``log``."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.low % 1 or self.high % 1:
+            raise InputError(
+                "`low` and `high` must be whole numbers; "
+                f"found low={self.low!r}, high={self.high!r}"
+            )
 
     def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
         """The nearest whole number."""

@@ -119,7 +119,7 @@ def test_sizes_must_fit_the_axes() -> None:
 def test_an_axis_has_at_least_one_entry() -> None:
     for make in (rc.reals, rc.interval, rc.simplex, rc.ball, rc.sphere, rc.positive):
         assert make(1).axes == (1,)
-        with pytest.raises(InputError, match="names or lengths of at least 1; found 0"):
+        with pytest.raises(InputError, match="names or whole numbers of at least 1; found 0"):
             make(2, 0)
 
 
@@ -183,3 +183,32 @@ def test_whole_numbers_on_a_logarithmic_scale_reach_both_ends_and_are_often_smal
     assert (drawn.min(), drawn.max()) == (low, low + 1000)
     assert set(range(low, low + 30)) <= set(drawn.tolist())
     assert 0.3 < (drawn < low + 10).mean() < 0.4
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "said"),
+    [
+        ("interval", {"low": 1, "high": 0}, "low at most high; found low=1, high=0"),
+        ("interval", {"high": np.inf}, "be finite numbers, .*; found low=0.0, high=inf"),
+        ("positive", {"low": None}, "be finite numbers, .*; found low=None, high=100.0"),
+        ("whole_numbers", {"low": 0.5, "high": 3}, "be whole numbers; found low=0.5, high=3"),
+        ("whole_numbers", {"low": 0, "high": 2.5}, "be whole numbers; found low=0, high=2.5"),
+    ],
+)
+def test_ends_that_do_not_fit_are_refused_when_made(
+    kind: str, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        getattr(rc, kind)(**options)
+
+
+def test_what_fits_is_left_alone() -> None:
+    one = {"low": np.float64(1.0), "high": 1}
+    makers: list[Any] = [rc.interval, rc.whole_numbers]
+    made = [make(np.int64(2), **one) for make in makers]
+    assert [(field.low, field.high, field.axes) for field in made] == [(1, 1, (2,))] * 2
+
+
+def test_an_axis_is_no_fraction() -> None:
+    with pytest.raises(InputError, match=r"names or whole numbers of at least 1; found 3\.5"):
+        rc.ball(3.5)  # type: ignore[arg-type]
