@@ -126,7 +126,7 @@ def _of_polytope(
 
 
 def _of_class(config: ProvedStepsConfig, kappa: float) -> list[float]:
-    """All curves of (b) at one kappa, for the class with G_A = 1; systems of one state are searched."""
+    """All curves of (b) at one kappa, the class having G_A = 1; one-state systems are searched."""
     lam = 1 / Fraction(round(kappa * 10**6), 10**6)
     for step, steps in ((2 * lam, 1), (lam, config.local_steps)):
         rc.gram.prove(contraction(lam, step, steps)).check()
