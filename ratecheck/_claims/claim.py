@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Any, Literal, get_args
 
@@ -94,7 +96,9 @@ class Statement:
         if not re.fullmatch(r"[a-z0-9_]+\.[A-Za-z0-9_]+", self.id):
             raise InputError(f"`id` must look like paper.name; found {self.id!r}")
         if self.expect not in VERDICTS:
-            raise InputError(f"`expect` of {self.id} must be a verdict; found {self.expect!r}")
+            raise InputError(
+                f"`expect` of {self.id} must be one of {', '.join(VERDICTS)}; found {self.expect!r}"
+            )
         if self.printed_as not in get_args(PrintedAs):
             raise InputError(
                 f"`printed_as` of {self.id} must be one of {', '.join(get_args(PrintedAs))}; "
@@ -331,6 +335,16 @@ class NotChecked(Statement):
 Entry = Claim | RateClaim | StatisticalClaim | NotChecked
 
 
+def check_options(id: str, options: Iterable[str], known: set[str]) -> None:
+    """Refuse options that a claim does not have, and say which one was meant."""
+    if unknown := sorted(set(options) - known):
+        near = get_close_matches(unknown[0], sorted(known), n=1)
+        meant = f" (did you mean `{near[0]}`?)" if near else ""
+        raise InputError(
+            f"options of {id} must be among {', '.join(sorted(known))}; found {unknown}{meant}"
+        )
+
+
 def claim(
     *,
     id: str,
@@ -361,6 +375,9 @@ def claim(
     >>> mass.relation
     '<='
     """
+    known = {option.name for option in dataclasses.fields(Claim)} - {"measure"}
+    known |= set(inspect.signature(claim).parameters) - {"options"}
+    check_options(id, options, known)
     if space is None:
         space = Space(
             fields=dict(fields or {}),

@@ -21,6 +21,7 @@ from ratecheck._claims.claim import (
     Regime,
     Relation,
     StatisticalClaim,
+    check_options,
 )
 from ratecheck._claims.fields import Field
 from ratecheck._claims.space import Space
@@ -119,7 +120,7 @@ class Paper:
         /,
         *,
         ref: str,
-        on: Space | Mapping[str, Field],
+        on: Space | Mapping[str, Field] | None = None,
         tex: str = "",
         **options: Unpack[Options],
     ) -> Callable[[Measure], Claim]:
@@ -137,7 +138,7 @@ class Paper:
         Raises:
             InputError: a function without a docstring; what a claim or a space refuses.
         """
-        space = on if isinstance(on, Space) else Space(fields=on)
+        space = self._space(name, on, options)
 
         def declare(measure: Measure) -> Claim:
             return Claim(
@@ -204,7 +205,7 @@ class Paper:
         /,
         *,
         ref: str,
-        on: Space | Mapping[str, Field],
+        on: Space | Mapping[str, Field] | None = None,
         between: tuple[float, float],
         within: float,
         alpha: float = StatisticalClaim.alpha,
@@ -238,7 +239,7 @@ class Paper:
         >>> judge(noise).verdict
         'holds'
         """
-        space = on if isinstance(on, Space) else Space(fields=on)
+        space = self._space(name, on, options)
 
         def declare(measure: Callable[..., Any]) -> StatisticalClaim:
             return StatisticalClaim(
@@ -255,6 +256,17 @@ class Paper:
 
         return declare
 
+    def _space(
+        self, name: str, on: Space | Mapping[str, Field] | None, options: Mapping[str, Any]
+    ) -> Space:
+        if on is None:
+            others = f", but {', '.join(f'`{option}`' for option in options)}" if options else ""
+            raise InputError(
+                f"`on` of {self.id}.{name} must be a space or its fields, such as "
+                f"{{'x': interval()}}; found none{others}"
+            )
+        return on if isinstance(on, Space) else Space(fields=on)
+
     def _texts(self, name: str, ref: str, tex: str, function: Callable[..., Any]) -> dict[str, Any]:
         text = (inspect.getdoc(function) or "").split("\n\n")[0]
         if not text:
@@ -269,11 +281,7 @@ class Paper:
     def _ids(self, kind: type, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, with the full ids of the claims that they name."""
         known = {field.name for field in dataclasses.fields(kind) if field.init}
-        if unknown := sorted(set(options) - known):
-            raise InputError(
-                f"options of {self.id}.{name} must be among {', '.join(sorted(known - _GIVEN))}; "
-                f"found {unknown}"
-            )
+        check_options(f"{self.id}.{name}", options, known - _GIVEN)
         resolved = dict(options)
         for key in RELATIONS:
             if key in resolved:

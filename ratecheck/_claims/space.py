@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 import warnings
@@ -72,7 +73,7 @@ def quiet() -> Iterator[None]:
 def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) -> Any:
     """Call what a user wrote; whatever it raises becomes a Fault that names it."""
     try:
-        return function(*args)
+        value = function(*args)
     except (Fault, TimeLimit, KeyboardInterrupt):
         raise
     # also what is no Exception: it must neither end the caller's process nor skip a test
@@ -84,6 +85,19 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
         if at is not None and what == "measure":
             added.append(f"{Path(at.filename).name}:{at.lineno}")
         raise Fault("".join([text[:300], *(f" ({one})" for one in added)]), index) from error
+    if what == "measure":
+        _check_sides(function, value, index)
+    return value
+
+
+def _check_sides(measure: Callable[..., Any], sides: Any, index: int) -> None:
+    """Name the side that a formula leaves out, such as a function without a return."""
+    if not isinstance(sides, tuple) or not any(side is None for side in sides):
+        return
+    code = getattr(inspect.unwrap(getattr(measure, "function", measure)), "__code__", None)
+    at = f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code else ""
+    name = "measured side" if sides[0] is None else "bound"
+    raise Fault(f"the {name} must be a number or an array; found None{at}", index)
 
 
 class Instance(SimpleNamespace):

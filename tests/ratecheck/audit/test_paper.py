@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,41 @@ def test_options_are_those_of_a_claim() -> None:
         InputError, match=r"options of mine\.x must be among corrected, .*; found \['foo'\]"
     ):
         PAPER.upper("x", ref="Lemma 2", on=MASSES, foo=1)(mass.function)  # type: ignore[call-arg]
+
+
+def test_a_misspelt_keyword_is_named_with_the_one_that_was_meant() -> None:
+    options: dict[str, Any] = {"id": "mine.x", "source": "p", "text": "t", "kind": "upper"}
+    with pytest.raises(InputError, match=r"found \['field'\] \(did you mean `fields`\?\)"):
+        rc.claim(**options, field=MASSES)
+    with pytest.raises(InputError, match=r"found \['expected'\] \(did you mean `expect`\?\)"):
+        rc.claim(**options, fields=MASSES, expected="holds")
+
+
+def test_a_statement_without_instances_is_refused() -> None:
+    declare: list[Any] = [PAPER.upper, partial(PAPER.statistical, between=(-1, 1), within=0.1)]
+    said = r"^`on` of mine\.x must be a space or its fields, .*; found none"
+    for decorator in declare:
+        with pytest.raises(InputError, match=f"{said}, but `field`$"):
+            decorator("x", ref="Lemma 2", field=MASSES)
+        with pytest.raises(InputError, match=f"{said}$"):
+            decorator("x", ref="Lemma 2")
+
+
+def test_what_is_no_verdict_is_answered_with_those_that_there_are() -> None:
+    with pytest.raises(InputError, match=r"must be one of holds, violated, .*; found 'false'"):
+        replace(mass, expect="false")
+
+
+def test_a_side_that_is_missing_is_named_with_its_formula() -> None:
+    def no_bound(p: Any) -> Any:
+        """A formula whose bound is a function that returns nothing."""
+        return p, None
+
+    line = no_bound.__code__.co_firstlineno
+    for on, said in ((no_bound, "bound"), (lambda p: (None, p), "measured side")):
+        reason = rc.judge(replace(mass, measure=on)).reason
+        assert reason.startswith(f"the {said} must be a number or an array; found None (")
+    assert f"(test_paper.py:{line})" in rc.judge(replace(mass, measure=no_bound)).reason
 
 
 def test_exponents_are_a_list_of_regimes() -> None:
