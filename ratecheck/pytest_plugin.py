@@ -94,6 +94,19 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["ratecheck"] = node.config.stash.get(_ASKED, None)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a process of xdist passed over, as all of them collect the same files."""
+    told = getattr(node, "workeroutput", {}).get("ratecheck", ())
+    node.config.stash.setdefault(_PASSED_OVER, set()).update(map(Path, told))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In a process of xdist, tell the one that started it which files were passed over."""
+    if (told := getattr(session.config, "workeroutput", None)) is not None:
+        told["ratecheck"] = [str(path) for path in session.config.stash.get(_PASSED_OVER, ())]
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Take the Python files that were asked for; a private module has no claims of its own."""
     if file_path.suffix != ".py" or file_path.name.startswith("_"):

@@ -82,17 +82,18 @@ def test_claims_of_collected_files_are_tests(folder: Path) -> None:
     assert "_conformance" not in told
 
 
-def test_claims_that_are_passed_over_are_mentioned(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_claims_that_are_passed_over_are_mentioned(tmp_path: Path, workers: Any) -> None:
     (tmp_path / "claims").mkdir()
     (tmp_path / "claims" / "mine.py").write_text(MINE.read_text())
     (tmp_path / "claims" / "other.py").write_text("import ratecheck\n")
     (tmp_path / "claims" / "test_mine.py").write_text(MINE.read_text())
-    done = run_pytest(tmp_path, "claims")
+    done = run_pytest(tmp_path, *workers, "claims")
     assert "no tests ran" in done.stdout
     said = "claims of 1 file were not judged: add --ratecheck, or ratecheck_claims = "
     assert said + '["*/claims/*.py"] to [tool.pytest.ini_options]' in done.stdout.splitlines()
     (tmp_path / "pytest.ini").write_text("[pytest]\nratecheck_claims = elsewhere/*.py\n")
-    assert "not judged" not in run_pytest(tmp_path, "claims").stdout
+    assert "not judged" not in run_pytest(tmp_path, *workers, "claims").stdout
 
 
 @pytest.mark.parametrize(
