@@ -123,7 +123,7 @@ class LinearRecursion:
 
     def _set(self, G: Any, g: Any, law: Any, kernel: Any, start: Any) -> None:
         if (law is None) == (kernel is None):
-            given = "neither" if law is None else "both: `start` is the law of a chain's first state"
+            given = "neither" if law is None else "both: `start` is a chain's first law"
             raise InputError(f"`law` or `kernel` must say how states are drawn; found {given}")
         if law is not None and start is not None:
             raise InputError("`start` must be left out where states are independent; found one")
