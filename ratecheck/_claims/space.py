@@ -51,7 +51,7 @@ _ONE = "a single number becomes an array by np.array([x])"
 #: What to do about errors that most users meet once, by a part of their text.
 _HINTS = {
     "cannot be interpreted as an integer": "whole numbers arrive as floats: int(n)",
-    "Cannot cast ufunc": "use linsys.linalg in place of np.linalg",
+    "Cannot cast ufunc": "use rc.linalg in place of np.linalg",
     "must be a rectangular array of numbers; found [": _EXACT,
     "`system` must be a FiniteSystem": _EXACT,
     "'mpf' object is not subscriptable": _ONE,
