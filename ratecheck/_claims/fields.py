@@ -41,6 +41,8 @@ class Field:
 
     #: Coordinates beside one for every element: they shape the whole array.
     controls = 1
+    #: Whether its numbers are whole.
+    counts = False
 
     def __post_init__(self) -> None:
         for axis in self.axes:
@@ -128,6 +130,8 @@ class Interval(Field):
 @dataclass(frozen=True)
 class Whole(Interval):
     """Whole numbers from low to high, stored as floats; small ones as often as large if ``log``."""
+
+    counts = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -257,7 +261,10 @@ def positive(*axes: Axis, low: float = 0.01, high: float = 100.0) -> Field:
 
 
 def whole_numbers(*axes: Axis, low: int, high: int, log: bool = False) -> Field:
-    """Whole numbers from low to high, as floats: ``int(n)`` is for a ``range``.
+    """Whole numbers from low to high, in arithmetic floats, whose powers do not overflow.
+
+    A single one is accepted by ``range``, ``math.comb``, indices and shapes; one of an array, or
+    where a space is ``batched``, needs ``int(n)``.
 
     All are drawn alike, so that of 0 to 1,000 few are below 10; on a logarithmic scale, with
     ``log``, a third are. Of a wider range than 64 a search that finds no violation is done again

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from linsys import InputError
 from linsys.linalg import precise
 from linsys.validate import shown
+from ratecheck._claims.counts import counting
 from ratecheck._claims.fields import FEW, Field, Numbers
 from ratecheck._claims.places import place_of
 from ratecheck._processes.limit import TimeLimit
@@ -48,9 +49,14 @@ class Unsettled(Fault):
 _EXACT = "exact moments within a measure: rc.LinearRecursion or linsys.affine"
 #: What makes an array of a number, also of one in high precision.
 _ONE = "a single number becomes an array by np.array([x])"
+#: What to do where only an integer will do.
+_WHOLE = "int(n) makes an integer of a whole number that is one of an array or was computed"
 #: What to do about errors that most users meet once, by a part of their text.
 _HINTS = {
-    "cannot be interpreted as an integer": "whole numbers arrive as floats: int(n)",
+    "cannot be interpreted as an integer": _WHOLE,
+    "only integer scalar arrays can be converted to a scalar index": _WHOLE,
+    "only integers, slices": _WHOLE,
+    "Cannot cast array data from dtype('float64') to dtype('int": _WHOLE,
     "Cannot cast ufunc": "use rc.linalg in place of np.linalg",
     "must be a rectangular array of numbers; found [": _EXACT,
     "`system` must be a FiniteSystem": _EXACT,
@@ -243,7 +249,9 @@ class Space:
             return moved
         if self.batched:
             return dict(call("repair", self.repair, moved))
-        singles = [call("repair", self.repair, s, index=k) for k, s in enumerate(_singles(moved))]
+        singles = [
+            call("repair", self.repair, one, index=k) for k, one in enumerate(self._singles(moved))
+        ]
         return {name: np.stack([np.asarray(s[name]) for s in singles]) for name in moved}
 
     def precise(self, fields: Fields) -> Fields:
@@ -301,7 +309,7 @@ class Space:
             return call("view", partial(self.view, **fields))
         return [
             call("view", partial(self.view, **one), index=k)
-            for k, one in enumerate(_singles(fields))
+            for k, one in enumerate(self._singles(fields))
         ]
 
     @quiet()
@@ -313,6 +321,15 @@ class Space:
         singles = [call(what, predicate, one, index=k) for k, one in enumerate(views)]
         kept = [_all_true(what, np.reshape(one, (1, -1)), k) for k, one in enumerate(singles)]
         return np.concatenate([np.empty(0, dtype=bool), *kept])
+
+    def _singles(self, fields: Fields) -> Iterator[Fields]:
+        """The instances one by one; single whole numbers are such that a ``range`` takes them."""
+        whole = {name for name, domain in self.fields.items() if domain.counts and not domain.axes}
+        for k in range(_count(fields)):
+            one = {name: values[k] for name, values in fields.items()}
+            for name in whole:
+                one[name] = counting(one[name])
+            yield one
 
     def _checks(self, fields: Fields, views: Any) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         for name, domain in self.fields.items():
@@ -354,10 +371,6 @@ def _all_true(what: str, answers: NDArray[Any], first: int = 0) -> NDArray[np.bo
 
 def _count(fields: Fields) -> int:
     return len(next(iter(fields.values())))
-
-
-def _singles(fields: Fields) -> Iterator[Fields]:
-    return ({name: values[k] for name, values in fields.items()} for k in range(_count(fields)))
 
 
 class Layout:

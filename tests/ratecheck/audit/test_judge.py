@@ -213,7 +213,7 @@ def test_a_bound_of_nearly_zero_is_a_borderline_case() -> None:
 @pytest.mark.parametrize(
     ("measure", "hint"),
     [
-        (lambda s: (sum(range(s.x)), 1), "whole numbers arrive as floats: int(n)"),
+        (lambda s: (sum(range(s.x)), 1), "(int(n) makes an integer of a whole number that is "),
         (
             lambda s: (np.linalg.solve(s.x * np.eye(2), np.array([s.x, s.x])), 0.5),
             "use rc.linalg in place of np.linalg",
