@@ -24,7 +24,9 @@ from ratecheck._claims.unit_cube import key_of, random_coordinates
 #: Instances per space that are shared and kept, over all sizes together.
 SHARED = 3_000
 #: At most so many combinations of sizes are drawn from.
-_COMBINATIONS = 64
+COMBINATIONS = 64
+#: The first instances of equal sizes have all coordinates at 0, at 1/2 and at 1.
+CORNERS = 3
 _BATCH = 2_000
 #: Spaces whose shared batches are kept; the one used longest ago goes first.
 _SPACES = 6
@@ -106,7 +108,7 @@ _shared: OrderedDict[tuple[Space, int], list[Batch]] = OrderedDict()
 def draw(space: Space, seed: int | str, start: int, total: int) -> Iterator[Batch]:
     """Instances number start to total of the sequence; the first ones have equal coordinates."""
     every = space.all_sizes()
-    pick = np.linspace(0, len(every) - 1, min(len(every), _COMBINATIONS)).round().astype(int)
+    pick = np.linspace(0, len(every) - 1, min(len(every), COMBINATIONS)).round().astype(int)
     first, stop = (-(-number // len(pick)) for number in (start, total))
     for index in pick:
         layout = space.layout(every[index])
@@ -114,6 +116,6 @@ def draw(space: Space, seed: int | str, start: int, total: int) -> Iterator[Batc
         for at in range(first, stop, _BATCH):
             coordinates = random_coordinates(key, at, layout, min(_BATCH, stop - at))
             if at == 0:
-                corners = np.repeat([[0.0], [0.5], [1.0]], layout.coordinates, axis=1)
+                corners = np.repeat(np.linspace(0, 1, CORNERS)[:, None], layout.coordinates, axis=1)
                 coordinates[: len(corners)] = corners[: len(coordinates)]
             yield Batch(space, layout.decode(coordinates), layout.sizes, coordinates)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ratecheck._claims.certificates import STEADY
 from ratecheck._claims.claim import StatisticalClaim
-from ratecheck._claims.samples import Batch, draw, generator
+from ratecheck._claims.samples import COMBINATIONS, CORNERS, Batch, draw, generator
 from ratecheck._claims.space import Fault, Space, Unsettled, call, quiet
 from ratecheck._processes.limit import TimeLimit
 from ratecheck._rates.betting import Bet
@@ -24,6 +24,10 @@ from ratecheck._search.small_numbers import with_small_numbers
 
 #: Instances that are sampled, by effort.
 INSTANCES = {"quick": 12, "normal": 40, "hunt": 120}
+#: The first instances of each combination of sizes are ends, which are sampled anyway.
+_PAST_CORNERS = CORNERS * COMBINATIONS
+#: How often inner instances are drawn where ``given`` rules some out.
+_ATTEMPTS = 16
 #: By what samples are multiplied so that they must have no positive mean.
 _SIGNS = {"<=": (1,), ">=": (-1,), "==": (1, -1)}
 
@@ -39,9 +43,11 @@ class Sampled:
 
 
 def instances_of(claim: StatisticalClaim, effort: str, seed: int) -> list[Batch]:
-    """The instances that are sampled, each alone: corners, ends of the fields, then random ones.
+    """The instances that are sampled, each alone: inner ones, corners, ends of the fields, others.
 
-    Half of the random ones have small whole numbers as often as large ones, where ranges are wide.
+    Inner ones are spread over the fields and sizes, with no number set to an end or to the middle
+    on purpose. The others are those of every search: of many of them some numbers lie at ends.
+    Half of both have small whole numbers as often as large ones, where ranges are wide.
     """
     space, count = claim.space, INSTANCES[effort]
     corners = [
@@ -51,15 +57,41 @@ def instances_of(claim: StatisticalClaim, effort: str, seed: int) -> list[Batch]
     every = space.all_sizes()
     layouts = [space.layout(sizes) for sizes in (every[:1] + every[-1:])[: len(every)]]
     ends = [Batch(space, one.decode(one.ends()), one.sizes) for one in layouts]
-    chosen = _alone(space, [*corners, *ends])
     small = with_small_numbers(claim)
     spaces = [space] if small is None else [space, small.space]
+    first: list[Batch] = []
+    others: list[Batch] = []
     for one in spaces:
-        drawn = _alone(one, draw(one, seed, 0, 4 * count))
-        some = min(count // len(spaces), len(drawn))
-        pick = np.linspace(0, len(drawn) - 1, some).round().astype(int)
-        chosen += [drawn[k] for k in pick]
-    return chosen
+        some = count // len(spaces)
+        first += _inner(one, some - some // 2, seed)
+        drawn = _alone(one, draw(one, seed, _PAST_CORNERS, _PAST_CORNERS + 4 * some))
+        pick = np.linspace(0, len(drawn) - 1, min(some // 2, len(drawn))).round().astype(int)
+        others += [drawn[k] for k in pick]
+    return [*first, *_alone(space, [*corners, *ends]), *others]
+
+
+def _inner(space: Space, count: int, seed: int) -> list[Batch]:
+    """Instances whose coordinates are spread evenly: a Latin hypercube over all sizes.
+
+    Where ``given`` rules some out, more are drawn, some of which may be ruled out as well.
+    """
+    every = space.all_sizes()
+    pick = np.linspace(0, len(every) - 1, count).round().astype(int)
+    layouts = [space.layout(every[k]) for k in pick]
+    shape = (count, max(one.coordinates for one in layouts))
+    found: list[Batch] = []
+    for attempt in range(_ATTEMPTS):
+        rng = generator(seed, "inner", attempt)
+        strata = rng.permuted(np.tile(np.arange(count)[:, None], shape[1]), axis=0)
+        rows = (strata + rng.random(shape)) / count
+        pairs = zip(layouts, rows, strict=True)
+        batches = (
+            Batch(space, one.decode(row[None, : one.coordinates]), one.sizes) for one, row in pairs
+        )
+        found += _alone(space, batches)
+        if len(found) >= count:
+            break
+    return found[:count]
 
 
 def _alone(space: Space, batches: Iterable[Batch]) -> list[Batch]:

@@ -15,6 +15,7 @@ from linsys import InputError
 from ratecheck._commands import audits
 from ratecheck._conformance.claims import check_claim
 from ratecheck._rates.betting import Bet
+from ratecheck._verdicts import statistical
 from ratecheck._verdicts.replay import replay_file
 from ratecheck._verdicts.statistical import instances_of, sampled
 
@@ -279,3 +280,46 @@ def test_generators_that_are_spawned_count_as_drawn_from() -> None:
 
     first = declared(spawned, between=(-1, 1), within=0.3)
     assert "drew nothing" not in rc.judge(first).reason
+
+
+def skewed(at: int) -> rc.StatisticalClaim:
+    """E(X - p)^3 <= 1/20 for a coin: false where p is near 1/5, true for p at 0, 1/2 and 1.
+
+    Of lengths there are many, so that few instances of each are looked at.
+    """
+    space = rc.Space(fields={"p": rc.interval("n"), "q": rc.interval("m")})
+
+    def third(p: Any, q: Any, rng: np.random.Generator) -> Any:
+        return (rng.binomial(1, p[0], size=500) - p[0]) ** 3 - 0.05 + 0 * q[0]
+
+    measure = third if at == 0 else (lambda p, q, rng: third(q, p, rng))
+    return declared(measure, on=space, within=0.02)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_quick_search_looks_at_inner_instances_first(
+    at: int, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verdict = rc.judge(skewed(at), "quick", seed)
+    assert verdict.verdict == "violated"
+    assert verdict.instances <= 6  # before the ends of fields
+    # ends alone, of which the search was once made here, do not break it
+    monkeypatch.setattr(statistical, "_inner", lambda space, count, seed: [])
+    monkeypatch.setattr(statistical, "_PAST_CORNERS", 0)
+    assert rc.judge(skewed(at), "quick", seed).verdict == "holds"
+
+
+def test_inner_instances_are_spread() -> None:
+    space = rc.Space(fields={"p": rc.interval(), "x": rc.reals("n")})
+    batches = instances_of(declared(coin(), space), "normal", 0)[:20]
+    assert sorted(int(20 * float(one.fields["p"][0])) for one in batches) == list(range(20))
+    assert {one.sizes["n"] for one in batches} == {1, 2, 3, 4}
+
+
+def test_inner_instances_are_drawn_again_where_given_rules_them_out() -> None:
+    space = rc.Space(fields=UNIT, given={"p < 1/5": lambda s: s.p < 0.2})
+    batches = instances_of(declared(coin(), space), "quick", 0)
+    inner = [float(one.fields["p"][0]) for one in batches[:6]]
+    assert len(set(inner)) == 6
+    assert all(0 < p < 0.2 for p in inner)
