@@ -30,9 +30,8 @@ from experiments.affpcl._rates_systems import (
 )
 from linsys import FiniteSystem
 from linsys.algorithms import AffPCL, Independent, Steps
-from linsys.heterogeneity import delta_cen, lambda_min, nu, sigma
+from linsys.heterogeneity import G_A, delta_cen, lambda_b, lambda_c, lambda_min, nu, sigma
 from linsys.moments import ExactTrajectory, exact_moments
-from linsys.stability import largest_stable_step
 
 Values = NDArray[np.float64]
 #: What an error is read from: types of agents and times to values, shape (T,).
@@ -265,6 +264,26 @@ def beside_centre(n: int) -> Types:
     return Types(A, np.ones((2, 1, 1)), np.full((3, 2), 0.5), theta, (1, n // 2, n // 2 - 1))
 
 
+def short_objectives(given: Pieces, n: int, size: float) -> Types:
+    """Agents alike with A = 1, theta = size and Phi = 1 or 1/2 with even chance: sigma = 2 size."""
+    return halved(np.array([[size]]), (n,))
+
+
+def short_opposites(given: Pieces, n: int, size: float) -> Types:
+    """The same with theta^i = -size in one half of the agents: delta_cen^i = 3/8, x_*^c = 0."""
+    return halved(np.array([[size], [-size]]), (n // 2, n - n // 2))
+
+
+def halved(theta: Values, counts: tuple[int, ...]) -> Types:
+    """One environment with A = 1, Phi = 1 or 1/2 with even chance, and so nu = nu_Phi = 1.
+
+    lambda^i = 1 and lambda^b = 3/4, and one-hot psi have lambda^rho = 1/2.
+    """
+    one = np.ones((2, 1, 1))
+    Phi = one * np.array([1.0, 0.5])[:, None, None]
+    return Types(one, Phi, np.full((len(counts), 2), 0.5), theta, counts)
+
+
 def smooth_environments(given: Pieces, n: int, level: float) -> Types:
     """Environments that move apart in a fixed system."""
     return given.types(n, env=level)
@@ -275,22 +294,52 @@ def own_state(given: Pieces, n: int, level: float) -> Types:
     return given.rare(n, env=level)
 
 
+def diminishing_steps(system: FiniteSystem) -> Steps:
+    """alpha^k lambda^k = 4/(tau + t0 + 1) in each module, with an integer t0 so large that the
+    first steps meet the conditions of Corollaries E.1, F.2 and G.2.
+    """
+    stretch = float(G_A(system)) ** 2
+    allowed = (  # the largest alpha lambda of each module
+        float(lambda_b(system)) ** 2 / 4.0,
+        float(lambda_c(system)) ** 2 / (8.0 * stretch),
+        float(lambda_min(system)) ** 2 / (40.0 * stretch),
+    )
+    steps = Steps.diminishing(t0=float(np.ceil(4.0 / min(allowed))))
+    return steps.synchronised(system)  # type: ignore[arg-type]
+
+
 def diminishing(
     read: Callable[..., Values], name: str, algorithm: AffPCL | None = None
 ) -> rc.Regime:
-    """Exponent -1 in t, without a logarithm, of an average under alpha_tau = 4/(lam(tau+t0+1)).
+    """Exponent -1 in t, without a logarithm, of an average of Lemma D.5 under diminishing steps.
 
     ``read`` takes the averages of :class:`linsys.moments.ExactRun` and returns values (T,). The
     algorithm is that of (8), (7) and (4) where none is given.
     """
-    algorithm = algorithm or AffPCL()
-    times = np.array([10**5, 3 * 10**5, 10**6])
-    system = draw_pieces(100, d=2, states=6).types(20, **MIXED).system
-    lam = slowest_rate(system)
-    t0 = float(np.ceil(8.0 / (lam * largest_stable_step(system, algorithm))))
-    engine = exact_moments(system, algorithm, steps=Steps.diminishing(t0=t0, lam=lam), agents=[0])
-    average = read(engine.run(times).averaged)
-    return exact(f"{name}: error against t", "t", exponent(times.astype(float), [average]))
+    times = np.array([3 * 10**5, 10**6, 3 * 10**6])
+    curves = []
+    for k in range(INSTANCES):
+        system = draw_pieces(100 + k, d=2, states=6).types(20, **MIXED).system
+        engine = exact_moments(
+            system,
+            algorithm or AffPCL(),
+            steps=diminishing_steps(system),
+            agents=[0],
+        )
+        curves.append(read(engine.run(times).averaged))
+    return exact(
+        f"{name}: error against t",
+        "t",
+        exponent(times.astype(float), curves),
+        systems=distinct(curves),
+    )
+
+
+def against_size(name: str, error: Callable[[float], float], predicted: float) -> rc.Regime:
+    """Exponent in 1/sigma of an error whose sigma is twice the size it is given."""
+    size = np.array([1.0, 0.1, 0.01])
+    curve = [error(float(value)) for value in size]
+    return exact(name, "1/sigma", exponent(1.0 / size, [curve]), predicted)
 
 
 def exact(

@@ -158,6 +158,7 @@ def ex4(stack: FiniteStack) -> rc.Sides:
         batched=True,
         meaning=_ORIENTED,
     ),
+    note="D(s) = A(s), so that Dbar Abar^{-1} = I. Tried with A(s) >= floor I.",
 )
 def ex5(stack: FiniteStack) -> rc.Sides:
     """A(s) symmetric positive semidefinite, Abar invertible: nu = 1."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import ratecheck as rc
+from experiments.affpcl import _rates_systems
 from experiments.affpcl.claims import _regimes, rates_examples
+from experiments.affpcl.theory.ratio_error import stationary_error
 from linsys import heterogeneity
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._rates.regimes import of_regimes
@@ -19,6 +22,7 @@ ATTAINED = {
     "affpcl.prop2": {"t", "n", "1/delta"},
     "affpcl.coe_rate": {"t", "n"},
     "affpcl.thm1_main_rate": {"t", "n", "1/delta"},
+    "affpcl.thm1_c3_rate": {"1/sigma"},
     "affpcl.ex1": {"t", "1/(delta_env d)"},
     "affpcl.ex2_rate": {"t", "1/delta_env"},
 }
@@ -109,3 +113,45 @@ def test_the_horizon_of_temporal_differences_enters_squared() -> None:
         assert horizon.measured == pytest.approx(2, abs=0.05)
         assert of_regimes([horizon])[0] == "faster than stated"
         assert of_regimes([replace(horizon, predicted=1.9)])[0] == "violated"
+
+
+@pytest.mark.parametrize("build", [_regimes.short_objectives, _regimes.short_opposites])
+def test_short_objectives_are_as_stated(build: Callable[..., _rates_systems.Types]) -> None:
+    types = build(_regimes.pieces(0), 16, 0.1)
+    system = types.system
+    assert _regimes.nu_of_both(types) == pytest.approx(1)
+    assert float(heterogeneity.sigma(system, definition="weights")) == pytest.approx(0.2)
+    assert float(heterogeneity.lambda_b(system)) == pytest.approx(0.75)
+    alpha = np.log(_regimes.FAR) / (0.75 * _regimes.FAR)
+    assert _regimes.alone(types) / alpha == pytest.approx(0.1**2 / 32)
+    if build is _regimes.short_opposites:
+        assert heterogeneity.delta_cen(system).value == pytest.approx(3 / 8)
+        assert np.allclose([system.x_star_central, system.theta_star_central], 0, atol=1e-12)
+    else:
+        error = stationary_error(system, 0, [0.0, 0.0], alpha)
+        assert error / alpha == pytest.approx(0.1**2 / (32 * 16))
+
+
+def test_short_objectives_refute_the_fourth_power_of_sigma() -> None:
+    (entry,) = (item.entry for item in find_claims(["affpcl.thm1_dre_scale"]))
+    assert isinstance(entry, rc.RateClaim)
+    regimes = list(entry.regimes())
+    assert all(of_regimes([r])[0] == "violated" for r in regimes)
+    assert of_regimes([replace(r, predicted=-2.0) for r in regimes])[0] == "consistent"
+
+
+def test_diminishing_steps_start_where_the_corollaries_allow_it() -> None:
+    system = _regimes.pieces(0).types(20, **_regimes.MIXED).system
+    first = _regimes.diminishing_steps(system).at(0)
+    own = heterogeneity.lambda_agent(system).value
+    of_centre = float(heterogeneity.lambda_c(system))
+    of_objective = float(heterogeneity.lambda_b(system))
+    scaled = [*(first.x[:, 0] * own), first.center * of_centre, first.objective * of_objective]
+    assert np.allclose(scaled, scaled[0])  # synchronised, as in Appendix G.1
+    stretch = float(heterogeneity.G_A(system)) ** 2
+    shares = [  # of what Corollaries G.2, F.2 and E.1 allow
+        float((first.x[:, 0] * 40 * stretch / own).max()),
+        first.center * 8 * stretch / of_centre,
+        first.objective * 4 / of_objective,
+    ]
+    assert 0.98 < max(shares) <= 1
