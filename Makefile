@@ -24,7 +24,7 @@ SPLIT := --group $(firstword $(subst /, ,$(PART))) --splits $(lastword $(subst /
 # when it calls itself with the two variables.
 FLOWER := .venv-flower
 
-.PHONY: help reproduce test test-slow test-flower lint site verdicts bench model notebook clean
+.PHONY: help reproduce test test-slow test-flower lint site verdicts index bench model notebook clean
 .DELETE_ON_ERROR:
 # One environment: two installations at once would spoil it.
 .NOTPARALLEL:
@@ -36,6 +36,7 @@ help:
 	@echo "make lint        style, types, and which package may import which"
 	@echo "make site        the documentation, as pages below site/ that need no network"
 	@echo "make verdicts    judge again what is not current of the verdicts kept with the papers"
+	@echo "make index       what ratecheck list says of the papers, kept so that it need not import them"
 	@echo "make bench       ours against the best peers on this machine"
 	@echo "make model       fetch a small pretrained language model, for ratecheck bridge --model smollm2"
 	@echo "make notebook    open the notebooks"
@@ -83,6 +84,10 @@ verdicts: $(VENV)/.run
 	  $(BIN)/ratecheck certify "$${paper%:*}" --write experiments/$${paper#*:}/results \
 	    --out results/certificates >/dev/null || exit 1; \
 	done
+
+# Seconds; after any change of a paper, linsys or mgda.
+index: $(VENV)/.run
+	@$(BIN)/python -m ratecheck._commands.listed
 
 bench: $(VENV)/.bench
 	@$(BIN)/ratecheck bench $(BENCH)

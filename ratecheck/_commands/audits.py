@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from linsys import InputError
+from ratecheck._commands import listed
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._discover.user_file import importing_within
 from ratecheck._experiment.model import Config
@@ -62,6 +63,7 @@ def judge(
         )
     if write is not None:
         export.write(results, write)
+        listed.write([write])
     return results
 
 

@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ratecheck._commands import listed
 from ratecheck._discover import papers, references
 from ratecheck._discover.table import FILE, find_table
 from ratecheck._fallback import folders_of
@@ -172,15 +173,24 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _read(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
-    from ratecheck._commands import audits
-    from ratecheck._discover import catalogue, registry
-    from ratecheck._report import experiments
-    from ratecheck._store.store import Store
+    rows: list[dict[str, Any]] = []
+    for paper in papers.installed():
+        kept = listed.known(paper)
+        if kept is None or (out / "audit" / paper).is_dir() or _has_any(out, kept):
+            kept = listed.read_paper(paper, out, broken)
+        rows += kept
+    return sorted(rows, key=_order)
 
-    store = Store(out, writable=False)
-    of_experiments = [experiments.listing(one, store) for _, one in registry.of_papers(broken)]
-    claims = catalogue.of_papers(catalogue.with_claims(), broken)
-    return [*of_experiments, *audits.sections(claims, out)]
+
+def _has_any(out: Path, rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether something of these experiments is stored."""
+    return any((out / row["id"]).is_dir() for row in rows if row["kind"] != "claims")
+
+
+def _order(row: Mapping[str, Any]) -> tuple[bool, str]:
+    """Experiments by their ids, those on language models last; sections as they are."""
+    name = "" if row["kind"] == "claims" else str(row["id"])
+    return name.startswith("bridge/"), name
 
 
 def _read_project(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:

@@ -47,14 +47,20 @@ def on_models() -> list[str]:
     return sorted({*_on_models(), *filter(_is_on_model, _own(lambda fault: None))})
 
 
-def of_papers(broken: Broken) -> list[tuple[str, Experiment[Any]]]:
+def of_papers(broken: Broken, only: str | None = None) -> list[tuple[str, Experiment[Any]]]:
     """Every experiment of an installed paper and the paper's short name, in alphabetical order.
 
     Those on language models come last. ``broken`` is told in one line of every module that cannot
     be imported.
+
+    Args:
+        broken: as above.
+        only: the short name of the paper whose experiments are wanted; None: of all.
     """
     experiments = []
     for name, paper in _papers_of().items():
+        if only not in (None, paper):
+            continue
         try:
             experiments.append((paper, find_experiment(name)))
         except InputError as error:

@@ -11,8 +11,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
 from ratecheck._processes import elsewhere
+
+
+def _refused(text: str) -> Exception:
+    """An InputError; whoever writes a cache imports nothing numerical for it."""
+    from linsys import InputError
+
+    return InputError(text)
 
 
 def check_writable(what: str, folder: Path) -> None:
@@ -23,7 +29,7 @@ def check_writable(what: str, folder: Path) -> None:
             pass
     except (OSError, ValueError) as error:  # ValueError: a name with a null character
         reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{what} must be writable; found {folder}: {reason}") from None
+        raise _refused(f"{what} must be writable; found {folder}: {reason}") from None
 
 
 def write_whole(path: Path, content: bytes, *, flush: bool = True) -> None:
@@ -69,7 +75,7 @@ def writing(what: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputError(f"{what} must be writable; found {path}: {error.strerror}") from None
+        raise _refused(f"{what} must be writable; found {path}: {error.strerror}") from None
 
 
 @contextlib.contextmanager
@@ -86,7 +92,7 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
         place = None if there is None else there.folder
         folder = tempfile.TemporaryDirectory(prefix=prefix, dir=place)
     except OSError as error:
-        raise InputError(
+        raise _refused(
             f"folder of temporary files (TMPDIR) must be writable; found {error.strerror}"
         ) from None
     with folder as path:

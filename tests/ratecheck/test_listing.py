@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ratecheck._commands import listing
+from ratecheck._commands import listed, listing
 from ratecheck._discover import papers
 
 ROW = {"id": "a/b", "kind": "figure", "title": "t", "source": "s", "stored": {"quick": "0/1"}}
@@ -150,3 +150,72 @@ def test_a_project_is_read_again_when_one_of_its_files_changes(
         (root / name).write_text("x")
         assert listed() == 4
     assert len(reads) == 1  # those of the papers are kept
+
+
+SECTION = {"id": "little/a", "paper": "little", "title": "t", "kind": "claims", "claims": 1}
+KEPT = [{**ROW, "id": "little/fig"}, {**SECTION, "verdicts": {"holds": 1}}]
+
+
+@pytest.fixture
+def little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A paper that keeps its rows; whoever imports it gets others."""
+    package = tmp_path / "packages" / "little_paper"
+    (package / "claims").mkdir(parents=True)
+    (package / "results").mkdir()
+    for name in ("__init__.py", "claims/a.py", "results/verdicts.json"):
+        (package / name).touch()
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setattr(papers, "installed", lambda *_: {"little": "little_paper"})
+    monkeypatch.setattr(listed, "read_paper", lambda *_: KEPT)
+    listed.write([package / "results"])
+    monkeypatch.setattr(listed, "read_paper", lambda *_: [ROW])
+    return package
+
+
+def test_what_a_paper_keeps_is_listed_while_its_files_are_the_same(
+    little: Path, tmp_path: Path
+) -> None:
+    def read() -> list[dict[str, Any]]:
+        return listing._read(tmp_path / "out", pytest.fail)
+
+    assert sorted(map(str, read())) == sorted(map(str, KEPT))
+    for name in ("claims/a.py", "claims/_new.py", "results/verdicts.json"):
+        path = little / name
+        before = path.read_text() if path.exists() else None
+        path.write_text("1")
+        assert read() == [ROW]
+        path.unlink() if before is None else path.write_text(before)
+        assert len(read()) == 2
+    (little / "results" / listed.FILE).write_text("{")
+    assert read() == [ROW]
+
+
+@pytest.mark.parametrize("stored", ["little/fig", "audit/little"])
+def test_a_paper_of_which_something_is_stored_is_read(
+    stored: str, little: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "out" / stored).mkdir(parents=True)
+    assert listing._read(tmp_path / "out", pytest.fail) == [ROW]
+
+
+def test_nothing_is_kept_of_a_paper_elsewhere(little: Path, tmp_path: Path) -> None:
+    before = (little / "results" / listed.FILE).read_bytes()
+    (tmp_path / "other").mkdir()
+    listed.write([tmp_path / "other", tmp_path / "none"])
+    assert not list((tmp_path / "other").iterdir())
+    assert (little / "results" / listed.FILE).read_bytes() == before
+
+
+def test_the_first_listing_loads_nothing_numerical(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from ratecheck._commands import listing; "
+        f"assert listing.rows(Path({str(tmp_path / 'out')!r}), sys.exit); "
+        "print(sorted({'numpy', 'numba', 'linsys', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+    )
+    assert done.stdout.decode().strip() == "[]"

@@ -13,6 +13,7 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._claims.families import by_outcome
+from ratecheck._commands import listed
 from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover import papers
 from ratecheck._discover.catalogue import Item, find_claims
@@ -72,7 +73,7 @@ def test_what_lies_beside_the_verdicts_is_made_from_them(
     """``make verdicts`` writes it anew, also where only words have changed."""
     folder, items = KEPT[paper], find_claims([paper])
     verdicts = folder / "verdicts.json"
-    others = {"near.json", verdicts.name, certificates.FILE, certificates.TABLES}
+    others = {"near.json", verdicts.name, certificates.FILE, certificates.TABLES, listed.FILE}
 
     def texts() -> dict[Path, str]:
         paths = [path for path in folder.rglob("*") if path.is_file()]
