@@ -11,6 +11,7 @@ from typing import Any
 
 from linsys import InputError
 from linsys.linalg.balls import Undecided
+from linsys.validate import check_flag, check_number
 from ratecheck._certify.certificate import of_counterexample, of_identity
 from ratecheck._certify.constants import Doing, constant as enclose_constant
 from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
@@ -89,6 +90,8 @@ def certify(
     """
     claim = claim if isinstance(claim, Entry) else entry_of(claim)
     item = _item(claim)
+    check_number("limit", limit, low=0)
+    check_flag("constant", constant)
     if constant or sizes is not None:
         return prove_constant(item, sizes, limit)
     if instance is None and isinstance(claim, Claim):

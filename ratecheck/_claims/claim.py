@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, partial
+from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from linsys import InputError
+from linsys.validate import check_integer, shown
 from ratecheck._claims.fields import Field
 from ratecheck._claims.space import Fields, Predicate, Space
 
@@ -287,12 +289,18 @@ class StatisticalClaim(Statement):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        low, high = self.between
+        ends = self.between if isinstance(self.between, Sequence) else ()
+        numbers = len(ends) == 2 and all(isinstance(end, Real) for end in ends)
+        low, high = ends if numbers else (0, 0)
         if not -math.inf < low < high < math.inf:
             raise InputError(
                 f"`between` of {self.id} must be two numbers, the smaller one first; "
-                f"found {self.between}"
+                f"found {shown(self.between)}"
             )
+        for name in ("within", "alpha"):
+            if not isinstance(found := getattr(self, name), Real):
+                raise InputError(f"`{name}` of {self.id} must be a number; found {shown(found)}")
+        check_integer(f"most` of `{self.id}", self.most, low=1)
         if not 0 < self.within < high - low:
             raise InputError(
                 f"`within` of {self.id} must be positive and less than {high - low:g}; "

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from linsys import InputError
 from linsys.linalg import is_precise, norm, operator_norm
+from linsys.validate import check_flag
 
 Numbers = NDArray[Any]
 #: An axis is named by a size of the space ("n", "S", "d") or has a fixed length.
@@ -43,6 +44,8 @@ class Field:
     controls = 1
     #: Whether its numbers are whole.
     counts = False
+    #: So many axes an array must have.
+    least_axes = 0
 
     def __post_init__(self) -> None:
         for axis in self.axes:
@@ -50,6 +53,19 @@ class Field:
                 raise InputError(
                     f"axes must be names or whole numbers of at least 1; found {axis!r}"
                 )
+        if len(self.axes) < self.least_axes:
+            names = ", ".join(['"d"'] * self.least_axes)
+            raise InputError(
+                f"{type(self).__name__.lower()} must have axes, such as ({names}); "
+                f"found {self.axes}"
+            )
+        ends = self.magnitude if isinstance(self.magnitude, Sequence) else ()
+        numbers = len(ends) == 2 and all(isinstance(end, Real) for end in ends)
+        if not numbers or not 0 < ends[0] <= ends[1] < np.inf:
+            raise InputError(
+                "`magnitude` must be two positive numbers, the smaller one first; "
+                f"found {self.magnitude!r}"
+            )
 
     def shape(self, sizes: dict[str, int]) -> tuple[int, ...]:
         """The array's shape under these sizes."""
@@ -110,6 +126,9 @@ class Interval(Field):
                 "`low` and `high` must be finite numbers, low at most high; "
                 f"found low={self.low!r}, high={self.high!r}"
             )
+        check_flag("log", self.log)
+        if self.log and self.low <= 0 and not self.counts:
+            raise InputError(f"`low` must be positive; found {self.low!r}")
 
     def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
         """Values between the ends."""
@@ -163,6 +182,8 @@ class Whole(Interval):
 class Simplex(Field):
     """Probability distributions along the last axis; the control goes from uniform to peaked."""
 
+    least_axes = 1
+
     def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
         """Normalised powers of exponential variates: all of the simplex, corners included."""
         sharpness = np.exp(_along_first_axis(-2 + 5 * controls[:, 0], elements))
@@ -200,6 +221,7 @@ class Ball(Field):
     """Vectors along the last axis of length at most one."""
 
     controls = 0
+    least_axes = 1
 
     def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
         """Points of the cube, pulled onto the ball."""
@@ -239,6 +261,8 @@ class Sphere(Ball):
 @dataclass(frozen=True)
 class Contraction(Ball):
     """Matrices along the last two axes of operator norm at most one."""
+
+    least_axes = 2
 
     def size(self, values: Numbers) -> Numbers:
         """||M||."""

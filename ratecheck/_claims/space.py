@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from numbers import Integral, Real
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,13 @@ from ratecheck._processes.limit import TimeLimit
 Fields = dict[str, Numbers]
 Sizes = dict[str, int]
 Predicate = Callable[[Any], Any]
+_SUCH_AS = {
+    "sizes": "such as {'n': (1, 4)}",
+    "assumes": "such as {'x > 0': lambda i: i.x > 0}",
+    "given": "such as {'x > 0': lambda i: i.x > 0}",
+    "meaning": "such as {'x': 'the start'}",
+    "credible": "such as {'p': (0.1, 0.9)}",
+}
 #: Numbers beyond these make a counterexample look like a corner case.
 _LEAST, _MOST = 1e-6, 1e6
 
@@ -171,6 +179,18 @@ class Space:
             )
         if not self.fields:
             raise InputError("`fields` must be at least one; found none")
+        for what in ("sizes", "assumes", "given", "meaning", "credible"):
+            if not isinstance(found := getattr(self, what), Mapping):
+                raise InputError(f"`{what}` must be a dict, {_SUCH_AS[what]}; found {shown(found)}")
+        for what, predicates in (("assumes", self.assumes), ("given", self.given)):
+            for name, predicate in predicates.items():
+                if not callable(predicate):
+                    raise InputError(
+                        f"`{what}` must have functions of an instance; found {name!r}: "
+                        f"{shown(predicate)}"
+                    )
+        if self.repair is not None and not callable(self.repair):
+            raise InputError(f"`repair` must be a function of fields; found {shown(self.repair)}")
         for name, domain in self.fields.items():
             if not isinstance(domain, Field):
                 raise InputError(
@@ -181,9 +201,18 @@ class Space:
             raise InputError(f"`sizes` must be of the axes {axes}; found {unknown}")
         missing = {axis: (1, 4) for axis in axes if axis not in self.sizes}
         object.__setattr__(self, "sizes", {**self.sizes, **missing})
-        for name, (low, high) in self.sizes.items():
+        for name, ends in self.sizes.items():
+            low, high = _pair(f"size `{name}`", ends, (Integral,), "whole numbers, such as (1, 4)")
             if not 1 <= low <= high:
                 raise InputError(f"size `{name}` must have 1 <= low <= high; found ({low}, {high})")
+        for name, range_ in self.credible.items():
+            _pair(f"`credible` of `{name}`", range_, (Real,), "numbers, such as (0.1, 0.9)")
+        for corner in self.corners if isinstance(self.corners, Sequence) else (None,):
+            if not isinstance(corner, Mapping) or set(corner) != set(self.fields):
+                raise InputError(
+                    f"`corners` must be a list of dicts of all fields, {sorted(self.fields)}; "
+                    f"found {shown(self.corners)}"
+                )
         for what, about in (("meaning", self.meaning), ("credible", self.credible)):
             if strangers := sorted(set(about) - set(self.fields)):
                 raise InputError(
@@ -346,6 +375,18 @@ class Space:
             {name: np.asarray(corner[name], dtype=float)[None] for name in self.fields}
             for corner in self.corners
         ]
+
+
+def _pair(what: str, ends: Any, kinds: tuple[type, ...], wanted: str) -> tuple[Any, Any]:
+    """Two numbers of a kind, the ends of a range."""
+    if (
+        not isinstance(ends, Sequence)
+        or len(ends) != 2
+        or not all(isinstance(e, kinds) for e in ends)
+    ):
+        raise InputError(f"{what} must be two {wanted}; found {shown(ends)}")
+    low, high = ends
+    return low, high
 
 
 def _all_precise(values: Numbers) -> Numbers:

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from linsys.linalg import precision
+from linsys.validate import check_choice, check_number
 from ratecheck._claims.certificates import certify
 from ratecheck._claims.claim import Claim, Entry, RateClaim, Regime, Relation, StatisticalClaim
 from ratecheck._claims.eased import eased
@@ -60,6 +61,11 @@ class Options:
     effort: str = "quick"
     seed: int = 0
     limit: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("effort", self.effort, list(EFFORTS))
+        if self.limit is not None:
+            check_number("limit", self.limit, low=0)
 
 
 @dataclass(frozen=True)

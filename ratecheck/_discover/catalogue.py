@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from linsys import InputError
+from linsys.validate import shown
 from ratecheck._claims.claim import RELATIONS, Claim, Entry, Statement, StatisticalClaim
 from ratecheck._discover import papers, project
 from ratecheck._discover.project import raise_fault
@@ -226,6 +227,8 @@ def find_claims(references: Sequence[str] | str, broken: Broken | None = None) -
     """
     broken = broken or raise_fault
     references = [references] if isinstance(references, str) else references
+    if not isinstance(references, Sequence) or not all(isinstance(r, str) for r in references):
+        raise InputError(f"`references` must be ids or one id; found {shown(references)}")
     if not references:
         return catalogue(broken=broken)
     chosen: list[Item] = []

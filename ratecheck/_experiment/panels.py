@@ -90,7 +90,8 @@ class Panel:
     high: float | None = None
 
     def __post_init__(self) -> None:
-        check_choice("log", self.log, ("", "x", "y", "xy"))
+        if self.log:
+            check_choice("log", self.log, ("x", "y", "xy"))
         if self.guides and self.log != "xy":
             raise InputError(f'`slope` must come with log="xy"; found log={self.log!r}')
         if isinstance(self.ticks, str):

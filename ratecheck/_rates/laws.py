@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from linsys import InputError
+from linsys.validate import check_choice
 from ratecheck._experiment.model import Check
 from ratecheck._rates.rates import Interval, our_own, rate_check
 
@@ -39,6 +40,7 @@ class Law:
     def __post_init__(self) -> None:
         if self.stated is None and self.derived is None:
             raise InputError("a law must have `stated` or `derived`; found neither")
+        check_choice("limit", self.limit, ("infinity", "zero"))
 
     def checks(self, name: str, measured: Interval) -> list[Check]:
         """The measured exponent against what is derived and against what is stated.

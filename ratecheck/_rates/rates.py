@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linsys import InputError
-from linsys.validate import check_number
+from linsys.validate import check_choice, check_number
 from ratecheck._experiment.model import Check
 
 #: Fewer replicates than this give no interval worth printing.
@@ -314,6 +314,7 @@ def verdict(
     >>> verdict(-1.0, Slope(-0.8, -1.1, -0.5))
     'not decided'
     """
+    check_choice("limit", limit, ("infinity", "zero"))
     faster, slower = predicted - measured.lo, measured.hi - predicted
     if limit == "zero":
         faster, slower = slower, faster

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from linsys import InputError
-from linsys.validate import check_integer
+from linsys.validate import check_choice, check_integer
 from ratecheck._discover import registry
 from ratecheck._experiment.model import Config, Context, Experiment, plain
 from ratecheck._experiment.table import Column, Table
@@ -137,6 +137,7 @@ class Sweep:
             raise InputError(f"rows with {where} must exist; found none among {self.rows}")
         columns = {name: np.concatenate(parts) for name, parts in whole.items()}
         levels, flat = [], np.zeros(len(columns[value]), dtype=np.int64)
+        check_choice("statistic", statistic, ("median", "mean"))
         for name in axes:
             values, at = np.unique(columns[name], return_inverse=True)
             levels.append(values)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from linsys import InputError
+from linsys.validate import check_number
 from ratecheck._claims.certificates import certify, ratio
 from ratecheck._claims.claim import Claim, Entry
 from ratecheck._claims.eased import eased
@@ -94,6 +95,8 @@ def tightest(
             f"`claim` must be an upper or a lower bound; found {entry.id}, of the kind {entry.kind}"
         )
     check_name("`effort`", effort, list(EFFORTS))
+    if limit is not None:
+        check_number("limit", limit, low=0)
     search = _Needed(entry)
     try:
         with time_limit(LIMITS[effort] if limit is None else limit):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from linsys import InputError
+from linsys.validate import check_choice, check_instance, check_number, finite_array
 from ratecheck._claims.certificates import (
     CANDIDATE,
     DIGITS,
@@ -28,6 +29,7 @@ from ratecheck._claims.claim import (
     NotChecked,
     RateClaim,
     Regime,
+    Statement,
     StatisticalClaim,
 )
 from ratecheck._claims.samples import Batch
@@ -183,8 +185,10 @@ def judge(
     >>> verdict.verdict, verdict.counterexample
     ('violated', {'x': 0.1})
     """
-    if effort not in EFFORTS:
-        raise InputError(f"`effort` must be one of {', '.join(EFFORTS)}; found {effort!r}")
+    check_instance("entry", entry, Statement, "a claim")
+    check_choice("effort", effort, list(EFFORTS))
+    if limit is not None:
+        check_number("limit", limit, low=0)
     start = time.perf_counter()
 
     def tell(search: Search) -> None:
@@ -270,12 +274,20 @@ def replay(
     >>> verdict.verdict, verdict.measured, verdict.bound
     ('violated', '0.1', '0.01')
     """
+    check_instance("claim", claim, Statement, "a claim")
+    if not isinstance(claim, Claim | StatisticalClaim):
+        raise InputError(f"`claim` must have instances; found {claim.id}, of the kind {claim.kind}")
+    if not isinstance(instance, Mapping):
+        raise InputError(
+            f"`instance` must be values by field, such as {{'x': 0.5}}; found {instance!r:.80}"
+        )
+    check_number("limit", limit, low=0)
     if set(instance) != set(claim.space.fields):
         raise InputError(
             f"`instance` must have the fields {sorted(claim.space.fields)}; "
             f"found {sorted(instance)}"
         )
-    arrays = {name: np.asarray(instance[name], dtype=float)[None] for name in claim.space.fields}
+    arrays = {name: finite_array(name, instance[name])[None] for name in claim.space.fields}
     claim.space.sizes_of(arrays)
     try:
         with time_limit(limit):
