@@ -74,6 +74,36 @@ def _check_laws(name: str, p: Numbers) -> None:
         raise InputError(f"`{name}` must have rows that sum to 1, none below 0; found {row}")
 
 
+def _stationary(kernel: Numbers) -> Numbers:
+    """The stationary law (..., S) of chains with one recurrent class, zero on transient states."""
+    with np.errstate(invalid="ignore"):  # NaN, where a state does not lead to those before it
+        law = stationary(kernel)
+    unknown = np.asarray(law != law, dtype=bool).any(axis=-1) & np.asarray(
+        kernel == kernel, dtype=bool
+    ).all(axis=(-2, -1))
+    if not unknown.any():
+        return law
+    # States are left out down to the first one, which all others must lead to: another one first.
+    P = kernel[unknown]
+    leads = np.asarray(P > 0, dtype=bool) | np.eye(P.shape[-1], dtype=bool)
+    for _ in range(int(P.shape[-1]).bit_length()):
+        leads = leads @ leads
+    always = leads.all(axis=-2)  # states that every state leads to
+    if not always.any(axis=-1).all():
+        raise InputError(
+            "`kernel` must have one class of states that every state leads to, or the limit "
+            f"depends on the start; found {P[int(np.argmin(always.any(axis=-1)))].astype(float)}"
+        )
+    order = np.argsort(~always, axis=-1, kind="stable")
+    turned = np.take_along_axis(
+        np.take_along_axis(P, order[..., :, None], -2), order[..., None, :], -1
+    )
+    found = np.take_along_axis(stationary(turned), np.argsort(order, axis=-1), -1)
+    law = law.copy()
+    law[unknown] = found
+    return law
+
+
 class LinearRecursion:
     """x_{t+1} = A(s_t) x_t + b(s_t) with random states s_t.
 
@@ -83,11 +113,13 @@ class LinearRecursion:
         b: the same with shape (..., S, d) or (..., S, S, d).
         law: of independent states, shape (..., S).
         kernel: or of a chain, shape (..., S, S): the probability of s_{t+1} given s_t.
-        start: the law of a chain's s_0, shape (..., S); its stationary law by default.
+        start: the law of a chain's s_0, shape (..., S); its stationary law by default, which is
+            zero on transient states.
 
     Raises:
         InputError: shapes that do not fit; both a law and a kernel, or neither; rows that are no
-            distributions.
+            distributions; where the stationary law is asked for, explicitly or by default, of a
+            chain that has several.
     """
 
     def __init__(
@@ -175,7 +207,7 @@ class LinearRecursion:
         """The law of s_0 (..., S)."""
         if not self._chain:
             return self.p
-        return stationary(self.p) if self._start is None else self._start
+        return _stationary(self.p) if self._start is None else self._start
 
     @cached_property
     def solution(self) -> Numbers:
@@ -188,7 +220,7 @@ class LinearRecursion:
         if not self._chain:
             p = self.p
             return (p[..., None, None] * self.G).sum(axis=-3), (p[..., None] * self.g).sum(axis=-2)
-        p = stationary(self.p)[..., :, None] * self.p
+        p = _stationary(self.p)[..., :, None] * self.p
         G = (p[..., None, None] * self.G).sum(axis=(-4, -3))
         return G, (p[..., None] * self.g).sum(axis=(-3, -2))
 
@@ -211,7 +243,8 @@ class LinearRecursion:
         array([0. , 1. , 1.5])
         """
         x0 = self._point(x0)
-        return self._moments(self._last, self._started(x0), t)
+        one = self._visited
+        return one._moments(one._last, self._started(x0), t)
 
     def average(self, x0: Any, t: Any) -> Moments:
         """Of (x_0 + ... + x_{t-1}) / t, for t of at least one.
@@ -223,7 +256,8 @@ class LinearRecursion:
         x0, d = self._point(x0), self.d
         steps = _times(t, 1)
         z = np.concatenate([0 * x0, self._started(x0)], axis=-1)
-        summed = self._moments(self._with_sum, z, steps)
+        one = self._visited
+        summed = one._moments(one._with_sum, z, steps)
         mean, second = summed.mean[..., :d], summed.second[..., :d, :d]
         count = precise(steps) if is_precise(mean) else steps.astype(float)
         return Moments(mean / count[..., None], second / count[..., None, None] ** 2)
@@ -234,11 +268,34 @@ class LinearRecursion:
         >>> walk = LinearRecursion([[[0.5]], [[1.5]]], np.ones((2, 1)), law=[0.5, 0.5])
         >>> walk.limit().second  # E[A^2] = 1.25
         array([[nan]])
+
+        Transient states of a chain have no part in it, whatever happens in them.
         """
+        law = _stationary(self.p) if self._chain else 0 * self.p[..., :1] + 1
+        return self._without_transient(law)._limit(law)
+
+    @cached_property
+    def _visited(self) -> LinearRecursion:
+        """This recursion; from the stationary law, as if transient states did nothing."""
+        fixed = not self._chain or self._start is not None
+        return self if fixed else self._without_transient(self._states)
+
+    def _without_transient(self, law: Numbers) -> LinearRecursion:
+        """This recursion with x = 0 after steps from states that a chain never is in."""
+        transient = np.asarray(law == 0, dtype=bool)
+        if not self._chain or not transient.any():
+            return self
+        made, left = LinearRecursion.__new__(LinearRecursion), transient[..., :, None]
+        zero = -np.eye(self.d, dtype=int) + 0 * self.G
+        G, g = np.where(left[..., None, None], zero, self.G), np.where(left[..., None], 0, self.g)
+        made.__dict__.update(d=self.d, G=G, g=g, p=self.p, _chain=True, _start=self._start)
+        made.__dict__["_states"] = law
+        return made
+
+    def _limit(self, law: Numbers) -> Moments:
         K, D, S = self._last, self.d + 1, self._blocks
         rows, columns = pairs(D)
         known = np.tile((rows == self.d) & (columns == self.d), S)  # the law of the states
-        law = stationary(self.p) if self._chain else 0 * self.p[..., :1] + 1
         pushed = (_part(K, ~known, known) @ law[..., None])[..., 0]
         moments = _filled(solve(-_part(K, ~known, ~known), pushed), ~known)
         result = self._read(moments + _filled(law, known))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -233,3 +234,63 @@ def test_a_weight_of_another_dimension_is_refused() -> None:
     )
     with pytest.raises(InputError, match=r"`weight` must have shape \(..., 2, 2\); found \(3, 3\)"):
         moments.square(np.eye(3))
+
+
+def with_transient(kind: str, order: list[int], precise_: bool = False) -> tuple[Any, Any]:
+    """A chain of S states that a growing transient one leads to, in this order, and it alone."""
+    given = arrays(kind)
+    states = (S + 1, S + 1) if kind == "transitions" else (S + 1,)
+    wide: dict[str, Any] = {
+        "A": np.full((BATCH, *states, D, D), 3.0),
+        "b": np.ones((BATCH, *states, D)),
+        "kernel": np.zeros((BATCH, S + 1, S + 1)),
+    }
+    inner = (slice(None), *[slice(S)] * len(states))
+    wide["A"][inner], wide["b"][inner] = given["A"], given["b"]
+    wide["kernel"][:, :S, :S], wide["kernel"][:, S] = given["kernel"], [0, 0.25, 0, 0.75]
+    for axis in range(1, 1 + len(states)):
+        wide["A"], wide["b"] = (np.take(wide[name], order, axis=axis) for name in ("A", "b"))
+    for axis in (1, 2):
+        wide["kernel"] = np.take(wide["kernel"], order, axis=axis)
+    if precise_:
+        wide, given = ({k: precise(v) for k, v in one.items()} for one in (wide, given))
+        for one in (wide, given):  # in high precision the rows of float64 do not sum to one
+            one["kernel"] = one["kernel"] / one["kernel"].sum(axis=-1, keepdims=True)
+    return LinearRecursion(**wide), LinearRecursion(**given)
+
+
+@pytest.mark.parametrize("digits", [None, 40])
+@pytest.mark.parametrize("kind", ["chain", "transitions"])
+@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 0, 1, 2], [1, 3, 2, 0]])
+def test_transient_states_have_no_part_in_what_is_stationary(
+    kind: str, order: list[int], digits: int | None
+) -> None:
+    with precision(digits or 15):
+        wide, plain = with_transient(kind, order, digits is not None)
+        x0 = precise(np.ones(D)) if digits else np.ones(D)
+        pairs = [(wide.solution, plain.solution), (wide.limit().mean, plain.limit().mean)]
+        pairs += [(wide.limit().second, plain.limit().second)]
+        for name in ("moments", "average"):
+            one, other = getattr(wide, name)(x0, 7), getattr(plain, name)(x0, 7)
+            pairs += [(one.mean, other.mean), (one.second, other.second)]
+        for one, other in pairs:
+            assert np.abs(one - other).max() < (1e-30 if digits else 1e-12)
+        # as long as the transient state counts, the second moments grow
+        grown = wide.limit().second - wide._limit(wide._states).second
+        assert digits is not None or np.isnan(grown).all()
+
+
+def test_chains_with_several_stationary_laws_are_refused_where_one_is_needed() -> None:
+    given = arrays("chain") | {"kernel": np.stack([np.full((S, S), 1 / S), np.eye(S)])}
+    said = r"`kernel` must have one class of states .* depends on the start; found \[\[1. 0. 0.\]"
+    asked: list[Callable[[LinearRecursion], Any]] = [
+        lambda one: one.limit(),
+        lambda one: one.solution,
+        lambda one: one.moments(np.ones(D), 3),
+        lambda one: one.average(np.ones(D), 3),
+    ]
+    for ask in asked:
+        with pytest.raises(InputError, match=said):
+            ask(LinearRecursion(**given))
+    started = given | {"start": np.eye(S)[:BATCH]}
+    assert off(started, started) < 1e-13
