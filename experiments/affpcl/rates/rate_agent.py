@@ -9,7 +9,8 @@ theta_*^c: then bbar^1 = bbar^0 and delta_cen^1 = 0, although its environment ha
 - *smooth*: mu^1 and theta^1 move towards one group;
 - *own state*: mu^1 puts mass on a state that nobody else visits.
 
-Algorithm: AffPCL (8) with (7), (22-1) against learning alone.
+Algorithm: AffPCL (8) with (7), (22-1) against learning alone, both with the step ln t / (lambda t),
+lambda the smallest of lambda^i and lambda^b.
 
 Guarantee (equation 9): the ratio is O~(max{1/n, nu delta_cen^1}): exponent -1 in n at delta_cen^1
 <= 1/n, the *free ride* of Section 6.3; exponent +1 in delta_cen^1 at large n, as an upper bound.

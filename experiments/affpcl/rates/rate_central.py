@@ -6,7 +6,8 @@ Problem and assumptions: finite-state systems with strong heterogeneity of both 
 of types, and with it theta_*^c and x_*^c, is the same for every n.
 
 Algorithms: COE (7); CDL in its two variants, (22-1) with the agents' objectives and (22-2) with the
-estimated central one; constant step ln t / (lambda t).
+estimated central one; constant step ln t / (lambda t) in both, lambda the smallest of lambda^i and
+lambda^b.
 
 Guarantee: E||theta_t^c - theta_*^c||^2 and E||x_t^c - x_*^c||^2 are O~(1/(n t)) (Corollaries E.2
 and F.3), without a term in delta: agents' residuals at the central solution do not vanish, but

@@ -2,7 +2,8 @@
 
 Problem and assumptions: finite-state systems, delta_obj or delta_env or both growing from zero.
 
-Algorithm: AffPCL (8) with (7), (22-1); its error over that of learning alone.
+Algorithm: AffPCL (8) with (7), (22-1); its error over that of learning alone, both with the step
+ln t / (lambda t), lambda the smallest of lambda^i and lambda^b.
 
 Guarantee: the ratio is O~(max{1/n, nu delta_env, nu delta_obj}) (Theorem 1, Proposition 2):
 exponent +1 in delta until saturation, as an upper bound.

@@ -4,7 +4,7 @@ Problem and assumptions: finite-state systems in which all agents have the same 
 same objective; delta_env = delta_obj = 0.
 
 Algorithms: AffPCL (8) with (22-1) and (22-2), FedAvg (4), independent learning; runs of t rounds
-with the step ln t / (lambda t).
+with the step ln t / (lambda t), lambda the smallest of lambda^i and lambda^b.
 
 Guarantee: O~(1/(t n)) for AffPCL (Theorem 1, equation 9) and FedAvg (Proposition 1), O~(1/t) for
 independent learning; these are upper bounds. FedAvg is the model of every agent here, as x_*^i =

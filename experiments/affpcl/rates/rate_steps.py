@@ -3,21 +3,22 @@
 Problem and assumptions: finite-state systems with heterogeneity of both kinds, AffPCL's joint
 recursion of theta^c, x^c and x^i.
 
-Algorithms: AffPCL (8) with (7), (22-1), (i) with the constant step ln t / (lambda t), the last
-iterate after t rounds; (ii) with alpha_tau = 4/(lambda (tau + t0 + 1)), the errors averaged with
-weights tau + t0; (iii) the same steps, the error of the averaged iterate; (iv) the same steps, the
-last iterate.
+Algorithms: AffPCL (8) with (7), (22-1), lambda the smallest of lambda^i and lambda^b, (i) with the
+constant step ln t / (lambda t), the last iterate after t rounds; (ii) with alpha_tau = 4/(lambda
+(tau + t0 + 1)), the errors averaged with weights tau + t0; (iii) the same steps, the error of the
+averaged iterate; (iv) the same steps, the last iterate.
 
 Guarantee (Lemma D.5, Corollaries E.2 and F.3): (i) O(ln t / t); (ii) O(1/t), and (iii), which is at
 most (ii) by Jensen's inequality; upper bounds. (iv) is not claimed. Derived here: under (i) the
 logarithm is really there, the stationary variance being proportional to the step.
 
-Regime: t0 is such that the first step is below half of the largest stable one. The start fades as
-t0^2 L_0/(2 t^2) (proof of Lemma D.5) against C/t: t has to exceed t0^2 L_0/C many times, which is
-why the fits begin at t = 10^5. Two exponents are judged: that of t, with the logarithm divided out
-for (i), and the power of ln t that is left in t times the error, 1 for (i) and 0 for (ii) and
-(iii). The latter is a slope against ln ln t: a deviation e of the slope in t appears in it ln t
-fold, about 13 e, hence its tolerance.
+Regime: t0 is such that the first step is below half of the largest stable one; the corollaries ask
+for a smaller one, which makes no difference at large t (``affpcl.corE2_dim`` and ``thm1_dim`` have
+it). The start fades as t0^2 L_0/t^2 (``affpcl.d5_dim_explicit_corrected``) against C/t: t has to
+exceed t0^2 L_0/C many times, which is why the fits begin at t = 10^5. Two exponents are judged:
+that of t, with the logarithm divided out for (i), and the power of ln t that is left in t times the
+error, 1 for (i) and 0 for (ii) and (iii). The latter is a slope against ln ln t: a deviation e of
+the slope in t appears in it ln t fold, about 13 e, hence its tolerance.
 
 References: AffPCL, Lemma D.5. Exact moments, step by step for (ii)-(iv).
 """

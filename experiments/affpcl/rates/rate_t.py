@@ -4,8 +4,9 @@ Problem and assumptions: finite-state systems with both kinds of heterogeneity; 
 sym(Phibar^0) positive definite, bounded features, independent samples (Section 1.2).
 
 Algorithms: AffPCL (8) with (7) and (22-1), with (22-2), and with a known central objective;
-independent learning; FedAvg (4). Runs of t rounds with the constant step ln t / (lambda t),
-synchronised as in Appendix G.1.
+independent learning; FedAvg (4). Runs of t rounds with the constant step ln t / (lambda t) in all
+modules, lambda the smallest of lambda^i and lambda^b: with Section 1.2's, of A alone, theta^c may
+be too slow (``affpcl.thm1_step``).
 
 Guarantee: E||x_t^i - x_*^i||^2 = O~(1/t) (Theorem 1), E||x_t^c - x_*^c||^2 = O~(1/t) (Proposition
 1, Corollary F.3), E||theta_t^c - theta_*^c||^2 = O~(1/t) (Corollary E.2), each with one factor ln t
