@@ -270,7 +270,10 @@ def short_objectives(given: Pieces, n: int, size: float) -> Types:
 
 
 def short_opposites(given: Pieces, n: int, size: float) -> Types:
-    """The same with theta^i = -size in one half of the agents: delta_cen^i = 3/8, x_*^c = 0."""
+    """Agents as in :func:`short_objectives`, half of them with -size: delta_cen^i = 3/8.
+
+    x_*^c = theta_*^c = 0.
+    """
     return halved(np.array([[size], [-size]]), (n // 2, n - n // 2))
 
 
