@@ -220,8 +220,8 @@ def thm1_main_rate() -> Sequence[rc.Regime]:
     corrected="thm1_explicit_corrected",
     reading_of="thm1_main",
     reading="The main text defines lambda by the matrices of A (Section 1.2) and prints one step "
-    "ln t/(lambda t) for all modules. Appendix D.1 has a lambda that includes Phi, which the other "
-    "claims take.",
+    "ln t/(lambda t) for all modules. Appendix D.1 has a lambda that includes every Phibar^i. The "
+    "other claims take the smallest of lambda^i and lambda^b, or each module's own.",
     uses=["corE1"],
 )
 def thm1_step() -> Sequence[rc.Regime]:

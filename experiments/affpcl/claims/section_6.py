@@ -221,7 +221,7 @@ def thm1_recover_effective(stack: FiniteStack) -> rc.Sides:
     on=SYSTEMS,
     expect="violated",
     note="The appendix's sigma contains ||x_*^c|| (C.6), Section 1.2's does not, and x_*^c may be "
-    "the longer: agents with x_*^1 = -x_*^2 can have ||x_*^c|| = 1/e (see "
+    "the longer: agents with x_*^1 = -x_*^2 of length one can have an x_*^c of any length (see "
     "affpcl.const_sigma_central). Theorem 1 of the main text is proved for the appendix's "
     "sigma.",
     corrected="thm1_recover",
