@@ -55,7 +55,10 @@ _ROUNDING = 1e-3
 
 
 def layers_below(model: nn.Module, adapted: Collection[nn.Module]) -> int:
-    """How many layers come before the first adapted module; 0 where that is not known."""
+    """How many layers come before the first adapted module; 0 where that is not known.
+
+    All of them where the head alone is adapted.
+    """
     layers = layers_of(model)
     inside = [not set(adapted).isdisjoint(layer.modules()) for layer in layers]
     held = {module for layer in layers for module in layer.modules()}
@@ -63,8 +66,7 @@ def layers_below(model: nn.Module, adapted: Collection[nn.Module]) -> int:
         return 0
     if not set(adapted) <= held | {head_of(model)} or not _is_causal(model):
         return 0
-    # the last one may compute some tokens only, see lora_bridge/_head.py
-    return inside.index(True) if True in inside[:-1] else len(layers) - 1
+    return inside.index(True) if any(inside) else len(layers)
 
 
 def _is_causal(model: Any) -> bool:

@@ -70,7 +70,7 @@ from lora_bridge._head import (
     target_places,
 )
 from lora_bridge._hook import Adapter
-from lora_bridge._memory import estimated_bytes, free_memory, kept_bytes, recomputed
+from lora_bridge._memory import estimated_bytes, free_memory, kept_bytes, layers_of, recomputed
 from lora_bridge._packed import packed
 from lora_bridge._prefix import layers_below, reused
 from lora_bridge._sharing import Layout, can_share, layout_of, shared
@@ -272,6 +272,8 @@ class AdapterBank:
                 return
             places = flat["target_places"]
             last = places if layout is None else layout.last
+            if self._below == len(layers_of(self.model)):  # states of the last layer are kept
+                last = None
             yield stack.enter_context(computed_at(self.model, places, last))
 
     def _layout(self, X: Tensor | None, flat: Batch, train: bool) -> Layout | None:

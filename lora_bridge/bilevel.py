@@ -18,7 +18,7 @@ gradient of the rewards. Inner and outer loops are those of :mod:`linsys.bilevel
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from linsys.bilevel import DomainData
-from linsys.bilevel.arrays import vector
+from linsys.bilevel.arrays import sigmoid, vector
 from linsys.validate import InputError, check_instance, check_integer, check_number
 from lora_bridge._checks import floats, masks, tensors, whole_numbers
 from lora_bridge.policy_reward import Models
@@ -39,6 +39,26 @@ __all__ = ["TextDomain", "TextOracle"]
 
 Indices = NDArray[np.int64]
 Array = NDArray[np.float64]
+
+
+#: Bytes of the slopes of rewards that are kept.
+_MOST = 1 << 30
+
+
+class _Last:
+    """The last result of each kind, for the tensors that it was computed of."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[Any, Any, Any]] = {}
+
+    def of(self, name: str, at: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+        """The last result of this name, if it was for the same tensors with the same content."""
+        versions = [getattr(part, "_version", None) for part in at]
+        held = self._held.get(name)
+        if held and all(a is b for a, b in zip(held[0], at, strict=True)) and held[1] == versions:
+            return held[2]
+        self._held[name] = (at, versions, compute())
+        return self._held[name][2]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,6 +80,8 @@ class TextDomain(DomainData):
 
     tokens: Mapping[str, Tensor]
     models: Models
+    #: The policy that was asked for last, as the vector theta, and its answers' log-probabilities.
+    _scored: tuple[Tensor, Array] | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,12 +174,18 @@ class TextPolicy:
 
     def log_prob(self, theta: Any) -> Array:
         """log pi_theta(y|x), (X, Y), from theta (p,), NumPy or torch; -inf for no answer."""
-        models = self.domain.models
+        domain, models = self.domain, self.domain.models
         vector("theta", theta, models.p)
         at = theta.detach() if isinstance(theta, Tensor) else torch.tensor(theta)
-        at = at.to(models.policy.start.dtype)
-        X = models.policy.rows(at[None].to(models.policy.bank.device))
-        return self.domain.table(lambda batch: models.log_likelihoods(X, batch), -math.inf)
+        at = at.to(models.policy.start.dtype).to(models.policy.bank.device)
+        # several metrics ask for the same policy, one after the other
+        if domain._scored is None or not torch.equal(domain._scored[0], at):
+            X = models.policy.rows(at[None])
+            values = domain.table(lambda batch: models.log_likelihoods(X, batch), -math.inf)
+            values.flags.writeable = False
+            object.__setattr__(domain, "_scored", (at.clone(), values))
+        assert domain._scored is not None
+        return domain._scored[1]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -180,7 +208,7 @@ class TextOracle:
     inner_batch: int | None = None
     outer_batch: int | None = None
     seed: int = 0
-    _cache: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
+    _last: _Last = field(init=False, repr=False, default_factory=_Last)
 
     def __post_init__(self) -> None:
         check_instance("domain", self.domain, TextDomain, "a TextDomain")
@@ -244,6 +272,9 @@ class TextOracle:
     def mixed_vjp(self, phi: Any, theta: Any, z: Any, v: Any) -> Any:
         """grad_phi <grad_theta l_FT, v> for v (..., p), shape (..., q)."""
         slopes = self._second_derivatives(phi, theta, z, v)[1]
+        if z is None and (rewards := self._reward_slopes(phi)) is not None:
+            products = (-1.0 / self.beta) * (self._tensor(self._weights(phi)) * slopes) @ rewards
+            return products.reshape(*v.shape[:-1], -1)
         m, (X, head) = len(slopes), self._reward_rows_and_head(phi)
         X, head = (part.expand(m, *part.shape[1:]).clone() for part in (X, head))
         X.requires_grad_(), head.requires_grad_()
@@ -259,6 +290,9 @@ class TextOracle:
 
     def outer_loss(self, theta: Any, z: Any = None) -> float:
         """L_PL (7), or the mean of l_PL over the pairs z."""
+        if z is None:
+            u, weights = self._log_ratios(theta)
+            return float(weights @ np.logaddexp(0.0, -u))
         X = self._policy_rows(theta)
         with torch.no_grad():
             return float(sum(self._outer_losses(X, z)))
@@ -270,30 +304,45 @@ class TextOracle:
         """
         floats("phi", phi, self.models.q)
         X = self._policy_rows(theta).requires_grad_()
-        slopes = [torch.autograd.grad(value, X)[0] for value in self._outer_losses(X, z)]
-        total = torch.stack(slopes).sum(0)
+        total = torch.zeros_like(X)
+        for value in self._linear_losses(X, theta) if z is None else self._outer_losses(X, z):
+            total = total + torch.autograd.grad(value, X)[0]
         return torch.zeros_like(phi), self.models.policy.flat(total)[0]
 
     def _outer_losses(self, X: Tensor, z: Any) -> Iterator[Tensor]:
-        """The parts of the preference loss."""
-        domain = self.domain
-        if z is None:
-            x, y, y_other, weights = domain.pairs
-        else:
-            (x, y, y_other), weights = z, np.full(len(z[0]), 1.0 / len(z[0]))
+        """The parts of the mean loss of the pairs z."""
+        x, y, y_other = z
         twice, both = np.repeat(x, 2), np.stack([y, y_other], 1).reshape(-1)
-        for part, batch in domain.parts(twice, both, together=2):
+        for _, batch in self.domain.parts(twice, both, together=2):
             likelihood = self.models.log_likelihoods(X, batch)[0]
             u = likelihood[0::2] - likelihood[1::2]
-            w = self._tensor(weights[part.start // 2 : part.stop // 2])
-            yield -(w * torch.nn.functional.logsigmoid(u)).sum()
+            yield -torch.nn.functional.logsigmoid(u).sum() / len(x)
+
+    def _linear_losses(self, X: Tensor, theta: Any) -> Iterator[Tensor]:
+        """The parts of a loss linear in log pi, whose slope at theta is that of L_PL.
+
+        An answer goes through the model once, in however many pairs it is.
+        """
+        (x, y, y_other, _), (u, weights) = self.domain.pairs, self._log_ratios(theta)
+        slopes, each = np.zeros(self.domain.mu_hat.shape), weights * sigmoid(-u)
+        np.subtract.at(slopes, (x, y), each)
+        np.add.at(slopes, (x, y_other), each)
+        x, y = np.nonzero(slopes)
+        for part, batch in self.domain.parts(x, y):
+            yield (self._tensor(slopes[x, y][part]) * self.models.log_likelihoods(X, batch)).sum()
+
+    def _log_ratios(self, theta: Any) -> tuple[Array, Array]:
+        """log pi(y|x) - log pi(y'|x) of every pair, and its weight."""
+        x, y, y_other, weights = self.domain.pairs
+        table = self.domain.policy.log_prob(floats("theta", theta, self.models.p))
+        return table[x, y] - table[x, y_other], weights
 
     def _second_derivatives(self, phi: Any, theta: Any, z: Any, v: Any) -> tuple[Tensor, Tensor]:
         """Hessian-vector products (m, p) without the ridge, and slopes of log pi (m, S).
 
         The adjoint asks for both at the same point, one after the other: the last pair is kept.
         """
-        products_and_slopes: tuple[Tensor, Tensor] = self._cached(
+        products_and_slopes: tuple[Tensor, Tensor] = self._last.of(
             "second", (phi, theta, z, v), lambda: self._compute_second_derivatives(phi, theta, z, v)
         )
         return products_and_slopes
@@ -305,33 +354,61 @@ class TextOracle:
         if self.models.policy.columns is not None:  # a direction leaves fixed numbers as they are
             fixed = ~self.models.policy.columns.to(V.device)
             V[:, :, fixed] = 0.0
-        X = self._policy_rows(theta).expand(len(V), -1, -1).clone().requires_grad_()
+        X = self._policy_rows(theta).requires_grad_()
         products, slopes = torch.zeros_like(V), list[Tensor]()
         for batch, W in self._weighted_batches(phi, z):
-            share = W.expand(len(V), -1).clone().requires_grad_()
-            loss = -(share * self.models.log_likelihoods(X, batch)).sum()
-            (slope,) = torch.autograd.grad(loss, X, create_graph=True)
-            product, along = torch.autograd.grad((slope * V).sum(), (X, share))
-            products, slopes = products + product, [*slopes, -along]
+            share = W.clone().requires_grad_()
+            loss = -(share * self.models.log_likelihoods(X, batch)[0]).sum()
+            (slope,) = torch.autograd.grad(loss, X, create_graph=True)  # for all directions
+            along = torch.empty(len(V), len(W), dtype=V.dtype, device=V.device)
+            for j, direction in enumerate(V):
+                product, along[j] = torch.autograd.grad(
+                    (slope[0] * direction).sum(), (X, share), retain_graph=j + 1 < len(V)
+                )
+                products[j] += product[0]
+            slopes.append(-along)
         return self.models.policy.flat(products), torch.cat(slopes, 1)
 
     def _weighted_batches(self, phi: Any, z: Any) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
         """Batches of the samples z, and W (S,): their shares times exp(r / beta)."""
         domain = self.domain
         if z is None:
-            x, y = np.nonzero(domain.law)
-            shares = domain.law[x, y]
-            r = self._cached("rewards", (phi,), lambda: domain.reward(phi))[x, y]
-        else:
-            (x, y), shares, r = z, np.full(len(z[0]), 1.0 / len(z[0])), None
+            W, (x, y) = self._weights(phi), np.nonzero(domain.law)
+            for part, batch in domain.parts(x, y):
+                yield batch, self._tensor(W[part])
+            return
         X, head = self._reward_rows_and_head(phi)
-        for part, batch in domain.parts(x, y):
-            if r is None:
-                with torch.no_grad():
-                    inside = self.models.rewards(X, head, batch)[0]
-            else:
-                inside = self._tensor(r[part])
-            yield batch, self._tensor(shares[part]) * torch.exp(inside / self.beta)
+        for _, batch in domain.parts(*z):
+            with torch.no_grad():
+                r = self.models.rewards(X, head, batch)[0]
+            yield batch, torch.exp(r / self.beta) / len(z[0])
+
+    def _weights(self, phi: Any) -> Array:
+        """W of all samples of the domain, (S,)."""
+        x, y = np.nonzero(self.domain.law)
+        r: Array = self._last.of("rewards", (phi,), lambda: self.domain.reward(phi))
+        return np.asarray(self.domain.law[x, y] * np.exp(r[x, y] / self.beta))
+
+    def _reward_slopes(self, phi: Any) -> Tensor | None:
+        """grad_phi r of all samples of the domain, (S, q), the same in every inner step.
+
+        None where they would take more memory than it is worth to keep.
+        """
+        x, y = np.nonzero(self.domain.law)
+        if len(x) * self.models.q * phi.element_size() > _MOST:
+            return None
+
+        def compute() -> Tensor:
+            X, head = (part.requires_grad_() for part in self._reward_rows_and_head(phi))
+            rows = []
+            for i in range(len(x)):
+                r = self.models.rewards(X, head, self.domain.batch(x[i : i + 1], y[i : i + 1]))
+                by_X, by_head = torch.autograd.grad(r.sum(), (X, head), materialize_grads=True)
+                rows.append(torch.cat([self.models.reward.flat(by_X), by_head], 1)[0])
+            return torch.stack(rows)
+
+        slopes: Tensor = self._last.of("reward slopes", (phi,), compute)
+        return slopes
 
     def _policy_rows(self, theta: Any) -> Tensor:
         """X (1, r, w) of theta."""
@@ -349,12 +426,3 @@ class TextOracle:
     def _tensor(self, values: Any) -> Tensor:
         start = self.models.policy.start
         return torch.tensor(values, dtype=start.dtype, device=self.models.policy.bank.device)
-
-    def _cached(self, name: str, at: tuple[Any, ...], compute: Any) -> Any:
-        """The last result, if it was for the same tensors with the same content."""
-        versions = [getattr(part, "_version", None) for part in at]
-        held = self._cache.get(name)
-        if held and all(a is b for a, b in zip(held[0], at, strict=True)) and held[1] == versions:
-            return held[2]
-        self._cache[name] = (at, versions, compute())
-        return self._cache[name][2]

@@ -34,7 +34,7 @@ from linsys.bilevel import (
     unrolled,
     win_rate,
 )
-from lora_bridge import rivals
+from lora_bridge import bilevel, rivals
 from lora_bridge.bank import AdapterBank
 from lora_bridge.bilevel import TextDomain, TextOracle
 from lora_bridge.policy_reward import Adapter, Models
@@ -206,6 +206,37 @@ def test_what_is_kept_between_calls_is_never_that_of_another_place() -> None:
         assert torch.equal(oracle.mixed_vjp(phi, theta, None, v), expected[1])
         assert not torch.equal(first, expected[0])
         assert not torch.equal(mixed, expected[1])
+
+
+def test_kept_slopes_of_rewards_are_those_that_are_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    domain = text_domain()
+    phi, theta, v = reward_vector(domain.models), domain.models.theta(), normal(2, domain.models.p)
+    kept = domain.oracle(beta=BETA).mixed_vjp(phi, theta, None, v)
+    monkeypatch.setattr(bilevel, "_MOST", 0)
+    computed = domain.oracle(beta=BETA).mixed_vjp(phi, theta, None, v)
+    assert kept.shape == computed.shape == (2, domain.models.q)
+    assert distance(kept, computed) < 1e-12
+    assert distance(kept[:1], computed[1:]) > 1e-3
+
+
+def test_all_metrics_of_a_policy_share_its_answers() -> None:
+    domain, passes = text_domain(), list[int]()
+    domain.models.policy.bank.model.register_forward_hook(lambda *_: passes.append(1))
+    theta = domain.models.theta()
+    first = domain.policy.log_prob(theta)
+    loss = domain.oracle(beta=BETA).outer_loss(theta)
+    assert win_rate(domain, theta) > 0
+    assert len(passes) == 1
+    theta.mul_(1.1)  # the same object with another content
+    assert domain.oracle(beta=BETA).outer_loss(theta) != loss
+    assert len(passes) == 2
+    again = replace(domain).policy.log_prob(theta)
+    np.testing.assert_array_equal(domain.policy.log_prob(theta), again)
+    assert (first != again).all()
+    with pytest.raises(ValueError, match="read-only"):
+        first[0, 0] = 0.0
 
 
 def test_without_a_reward_the_inner_loss_is_fine_tuning_and_weights_stay_in_their_range() -> None:
