@@ -21,7 +21,7 @@ from experiments.oodpl.bridge import ood_beta, ood_domains, ood_inner
 from experiments.oodpl.bridge._ood import OODConfig, RivalsConfig
 from experiments.oodpl.bridge._ood_texts import DomainSetup
 from linsys import InputError
-from linsys.bilevel import MetaTraining
+from linsys.bilevel import MetaTraining, adjoint, descend, first_order
 from lora_bridge.rivals import Steps
 from lora_bridge.targets import in_last_layers
 from ratecheck._experiment.plots import figure_of
@@ -230,6 +230,22 @@ def test_what_is_said_of_beta_is_judged_and_explosions_are_seen() -> None:
     assert dotted == {r"$\beta$ = 0.1" + ood_beta.LOST}
     assert "0.1: exploded in 3 of 3 instances" in bad.notes[1]
     assert "exploded" not in bad.notes[2]
+
+
+@pytest.mark.slow
+def test_all_lengths_of_a_loop_together_are_each_alone() -> None:
+    config = TestInnerSteps.small[ood_inner]
+    first = DomainSetup(config).domains(0).known[0]
+    problem = ood_inner._problem(config, first, ood_inner.LORA, 0)
+    oracle, phi = problem.oracle, problem.phi
+    path = descend(oracle, phi, problem.theta_0, alpha=problem.alpha, D=5)
+    made = ood_inner.hypergradients(oracle, phi, path, [1, 3, 5])
+    for D in (1, 3, 5):
+        loop = path._replace(theta=path.theta[: D + 1], samples=path.samples[:D])
+        for part, alone in zip(made, (adjoint, first_order), strict=True):
+            expected = alone(oracle, phi, loop)
+            assert float((part[D] - expected).norm()) < 1e-9 * float(expected.norm())
+    assert float((made[0][5] - made[1][5]).norm()) > 1e-3 * float(made[0][5].norm())
 
 
 @pytest.mark.slow

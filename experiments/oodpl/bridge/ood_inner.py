@@ -55,6 +55,7 @@ The picture shows geometric means over instances with their range.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -67,7 +68,7 @@ from experiments.oodpl._domains import columns
 from experiments.oodpl.bridge._ood import LAPTOP, OneBetaConfig
 from experiments.oodpl.bridge._ood_texts import DomainSetup
 from linsys import InputError
-from linsys.bilevel import Path, adjoint, descend, first_order
+from linsys.bilevel import Path, descend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -145,9 +146,8 @@ def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any
     problem = _problem(config, drawn.known[0], case, instance)
     oracle, phi, unit = problem.oracle, problem.phi, config.unit
     path = descend(oracle, phi, problem.theta_0, alpha=problem.alpha, D=3 * unit)
-    loops = {D: _prefix(path, D) for D in (e * unit // 8 for e in EIGHTHS)}
-    gradients = {D: adjoint(oracle, phi, loop) for D, loop in loops.items()}
-    sums = {D: first_order(oracle, phi, loop) for D, loop in loops.items()}
+    lengths = [e * unit // 8 for e in EIGHTHS]
+    gradients, sums = hypergradients(oracle, phi, path, lengths)
     end = path.theta[-1, :]
     if case == BARE:  # there is no minimum to compare with
         least, exact = np.inf, gradients[3 * unit]  # no curvature is computed
@@ -168,7 +168,7 @@ def rows(config: OODInnerConfig, case: str, instance: int) -> list[dict[str, Any
             "p": oracle.models.p,
             "what": drawn.name,
         }
-        for D in loops
+        for D in lengths
     ]
 
 
@@ -205,11 +205,29 @@ def _adapted(config: OODInnerConfig, domain: TextDomain, case: str) -> TextDomai
     return replace(domain, models=replace(domain.models, policy=policy))
 
 
-def _prefix(path: Path, D: int) -> Path:
-    """The first D steps."""
-    return path._replace(
-        theta=path.theta[: D + 1], samples=path.samples[:D], shrink=path.shrink[:D]
-    )
+def hypergradients(
+    oracle: TextOracle, phi: Any, path: Path, lengths: Sequence[int]
+) -> tuple[dict[int, Any], dict[int, Any]]:
+    """The adjoint and the first-order derivative of loops that are the first D steps of a path.
+
+    As :mod:`linsys.bilevel` has them for one loop, on the whole data; at every theta once for all.
+    """
+    import torch
+
+    adjoint, plain = (torch.zeros(0, oracle.models.p).to(phi) for _ in range(2))
+    total, begun = torch.zeros(2, 0, oracle.models.q).to(phi), list[int]()
+    for t in range(max(lengths) - 1, -1, -1):
+        if t + 1 in lengths:
+            direct, v = oracle.outer_grads(phi, path.theta[t + 1, :], None)
+            adjoint, plain = (torch.cat([part, v[None]]) for part in (adjoint, plain))
+            total = torch.cat([total, direct.expand(2, 1, -1)], 1)
+            begun.append(t + 1)
+        at = (phi, path.theta[t, :], None, torch.cat([adjoint, plain]))
+        turned = oracle.inner_hvp(*at)[: len(begun)]
+        total = total - path.alpha * oracle.mixed_vjp(*at).reshape(total.shape)
+        adjoint = adjoint - path.alpha * turned
+    first, second = (dict(zip(begun, part, strict=True)) for part in total)
+    return first, second
 
 
 def _bound(domain: TextDomain, phi: Any, beta: float) -> float:
@@ -389,7 +407,17 @@ EXPERIMENT = rc.Experiment(
     profiles={
         "quick": OODInnerConfig(),
         "laptop": OODInnerConfig(
-            **{**LAPTOP, "targets": ("lm_head", "o_proj", "down_proj"), "prompts": 4, "tests": 1},
+            **{
+                **LAPTOP,
+                "targets": ("lm_head", "o_proj", "down_proj"),
+                "layers": 1,
+                "prompts": 2,
+                "tests": 1,
+            },
+            ridge=1.0,
+            step=1.3,
+            lora_step=0.5,
+            size=0.03,  # r = s . h is no larger than with the built-in model, whose h is shorter
             cg=10,
             newton=3,
         ),
