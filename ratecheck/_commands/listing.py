@@ -23,7 +23,7 @@ from ratecheck._commands import listed
 from ratecheck._discover import papers, references
 from ratecheck._discover.table import FILE, find_table
 from ratecheck._fallback import folders_of
-from ratecheck._report.terminal import console, tabulate
+from ratecheck._report.terminal import show_list
 from ratecheck._report.words import in_words
 
 #: Packages that what is listed is computed from, besides the papers.
@@ -108,7 +108,7 @@ def last_of_papers() -> list[dict[str, Any]]:
 def show_called(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print what :func:`called` gave."""
     cells = [[row[key] for key in ("id", "kind", "source", "title")] for row in rows]
-    console().print(tabulate(("id", "kind", "source", "what it says"), cells))
+    show_list(("id", "kind", "source", "what it says"), cells, ("source", "what it says"))
 
 
 def _read_names(broken: Callable[[str], None]) -> list[dict[str, Any]]:
@@ -166,10 +166,9 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
         ]
         for row in of_experiments
     ]
-    screen = console()
-    screen.print(tabulate(headers, cells))
+    show_list(headers, cells, ("title", "source"))
     sections = [[row["id"], row["title"], in_words(row["verdicts"])] for row in of_claims]
-    screen.print(tabulate(("claims", "section", "last verdicts"), sections))
+    show_list(("claims", "section", "last verdicts"), sections, ("section", "last verdicts"))
 
 
 def _read(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 #: Columns of a table that goes to a file or a pipe, where there is no terminal to ask.
 _PIPE_WIDTH = 160
+#: From so many columns on, lists are tables.
+_WIDE = 120
 #: What a line with a command has in it.
 _COMMAND = "ratecheck "
 #: Columns that stay on one line where the terminal is narrow.
@@ -90,6 +93,28 @@ def tabulate(
     for number, row in enumerate(rows):
         table.add_row(*map(escape, row), style=(styles or {}).get(number))
     return table
+
+
+def show_list(headers: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[str]) -> None:
+    """Print a table; where it is narrow, rows as lines with the columns ``below`` under them.
+
+    The width is that of the terminal, else that of the variable ``COLUMNS``, else 80.
+    """
+    screen = console()
+    width = screen.width if screen.is_terminal else shutil.get_terminal_size().columns
+    if width >= _WIDE:
+        screen.print(tabulate(headers, rows))
+        return
+    first = [k for k, header in enumerate(headers) if header not in below]
+    longest = [max([0, *(len(row[k]) for row in rows)]) for k in first]
+    fits = sum(longest) + 2 * len(longest) <= width
+    for row in rows:
+        cells = [row[k].ljust(size if fits else 0) for k, size in zip(first, longest, strict=True)]
+        lines = ["  ".join(cells).rstrip()]
+        lines += [f"  {row[headers.index(header)]}" for header in below]
+        for part in (part for line in lines for part in wrapped(line, width)):
+            screen.print(part, markup=False, highlight=False, soft_wrap=True)
+    screen.print()
 
 
 class Bar:

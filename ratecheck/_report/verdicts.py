@@ -19,7 +19,7 @@ from ratecheck._discover.catalogue import Item, module
 from ratecheck._report import notation
 from ratecheck._report.describe import file_of
 from ratecheck._report.kept import latest, proof, replay_path
-from ratecheck._report.terminal import console, say, tabulate
+from ratecheck._report.terminal import console, say, show_list, tabulate
 from ratecheck._report.words import in_words
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Replayed
@@ -102,7 +102,8 @@ def show_catalogue(rows: Sequence[dict[str, Any]]) -> None:
     """Print what ``listing`` gave."""
     headers = ("id", "kind", "source", "statement", "last verdict")
     keys = ("id", "kind", "source", "statement", "stored")
-    console().print(tabulate(headers, [[row[key] or "-" for key in keys] for row in rows]))
+    cells = [[row[key] or "-" for key in keys] for row in rows]
+    show_list(headers, cells, ("source", "statement"))
 
 
 def listing(item: Item, records: Records) -> dict[str, Any]:

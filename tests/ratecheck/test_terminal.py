@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ratecheck._report.terminal import wrapped
+from ratecheck._report.terminal import show_list, wrapped
 
 ROOT = Path(__file__).parents[2]
 LONG = "the square of the mean of some vectors is at most the mean of their squares, always"
@@ -81,3 +81,27 @@ def test_the_command_fits_into_80_columns(tmp_path: Path) -> None:
         check=True,
     )
     assert f"{LONG} and {LONG}." in piped.stdout.splitlines()
+
+
+@pytest.mark.parametrize("columns", ["", "60", "100"])
+def test_lists_in_a_pipe_are_as_wide_as_a_terminal(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    rows = [["mine.mean", "upper", LONG, "holds"], ["mine.x", "lower", "", "-"]]
+    show_list(("id", "kind", "statement", "last verdict"), rows, ("statement",))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "mine.mean  upper  holds"
+    assert lines[-3].split() == ["mine.x", "lower", "-"]
+    assert " ".join(line.strip() for line in lines[1:-3]) == LONG
+    assert int(columns or 80) - 20 < max(map(len, lines)) <= int(columns or 80)
+
+
+def test_wide_lists_are_tables(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
+    show_list(("id", "statement"), [["mine.mean", LONG]], ("statement",))
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["id", "statement"] in shown
+    assert ["mine.mean", *LONG.split()] in shown
