@@ -272,7 +272,8 @@ class AdapterBank:
                 return
             places = flat["target_places"]
             last = places if layout is None else layout.last
-            if self._below == len(layers_of(self.model)):  # states of the last layer are kept
+            if self._below and self._below == len(layers_of(self.model)):
+                # the states of the last layer are kept, for whatever tokens are scored
                 last = None
             yield stack.enter_context(computed_at(self.model, places, last))
 
@@ -337,18 +338,18 @@ class AdapterBank:
         assert X is not None
         compute = self._by_vmap if self.engine == "vmap" else self._by_autograd
         values: list[Tensor] = []
-        gradients, done = X, 0
+        whole, done = None, 0
         for inside, data, factor in self._client_groups(X, batch, loss, scale):
             value, gradient = compute(inside, data, loss, factor)
             values.append(value)
             if len(gradient) == len(X):
-                gradients = gradient
-            else:  # into one tensor, so that no second one of its size is needed
-                if done == 0:
-                    gradients = gradient.new_empty(len(X), *gradient.shape[1:])
-                gradients[done : done + len(gradient)] = gradient
-                done += len(gradient)
-        return torch.cat(values), gradients
+                return value, gradient
+            if whole is None:  # filled part by part: joining them would take twice its memory
+                whole = gradient.new_empty(len(X), *gradient.shape[1:])
+            whole[done : done + len(gradient)] = gradient
+            done += len(gradient)
+        assert whole is not None
+        return torch.cat(values), whole
 
     def _of_all(
         self,

@@ -46,7 +46,15 @@ from lora_bridge.models import longest
 from lora_bridge.tasks import check_tokens
 from lora_bridge.templates import Layout
 
-__all__ = ["check_prompts", "encode_prompts", "prompt_tokens", "responses", "sample", "score"]
+__all__ = [
+    "check_prompts",
+    "encode_prompts",
+    "numbers_of",
+    "prompt_tokens",
+    "responses",
+    "sample",
+    "score",
+]
 
 
 def encode_prompts(
@@ -136,6 +144,32 @@ def prompt_tokens(tokenizer: Any, text: str) -> tuple[list[int], int]:
     """All tokens of a prompt, and how many of them begin every prompt, which are never cut."""
     row = Layout(tokenizer).prompt(text)
     return row.ids, row.kept
+
+
+def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
+    """Check that :func:`sample` can answer these prompts; raises the errors that it would."""
+    check_instance("bank", bank, AdapterBank, "an AdapterBank of the model")
+    tensors("prompts", prompts)
+    ids = whole_numbers("input_ids", prompts.get("input_ids"))
+    mask = masks("attention_mask", prompts.get("attention_mask"))
+    if head_of(bank.model) is None or not hasattr(bank.model, "generate"):
+        raise InputError(
+            f"`bank` must hold a causal language model; found {type(bank.model).__name__}"
+        )
+    if ids.ndim != 3 or mask.shape != ids.shape or 0 in ids.shape:
+        raise InputError(
+            "`prompts` must have input_ids and attention_mask of one shape (clients, samples, "
+            f"tokens); found {tuple(ids.shape)} and {tuple(mask.shape)}"
+        )
+    if bool((mask[..., -1] == 0).any()) or bool((mask.diff(dim=-1) < 0).any()):
+        raise InputError("`prompts` must be padded on the left alone; found padding after a token")
+    check_tokens("`prompts`", bank.model, prompts)
+    limit = longest(bank.model)
+    needed = int(mask.sum(-1).max()) + length
+    if limit is not None and needed > limit:
+        raise InputError(
+            f"prompt and response must have at most the model's {limit} tokens; found {needed}"
+        )
 
 
 def sample(
@@ -228,8 +262,8 @@ def sample(
         if at_a_time is not None:
             scoring = bank.with_options(memory=None, chunk=at_a_time)
         function = _scores_and_states(temperature)
-        both = _read_in_parts(scoring, X, batch, function, scale, together)
-        log_prob, hidden = both[..., 0], both[..., 1:]
+        read = _read_in_parts(scoring, X, batch, function, scale, together)
+        log_prob, hidden = read[..., 0], read[..., 1:]
     counted = batch["target_places"] >= 0  # elsewhere they are the padding's, or NaN
     batch["log_prob"] = log_prob.where(counted, 0.0)
     batch["hidden"] = hidden.to(log_prob).where(counted[..., None], 0.0)
@@ -328,32 +362,6 @@ def _assembled(bank: AdapterBank, ids: Tensor, mask: Tensor, tokens: Tensor) -> 
         "target_mask": torch.cat([torch.zeros_like(mask), counted.to(mask)], -1),
         "target_places": places.where(counted, -1),
     }
-
-
-def check_prompts(bank: AdapterBank, prompts: Batch, length: int) -> None:
-    """Check that :func:`sample` can answer these prompts; raises the errors that it would."""
-    check_instance("bank", bank, AdapterBank, "an AdapterBank of the model")
-    tensors("prompts", prompts)
-    ids = whole_numbers("input_ids", prompts.get("input_ids"))
-    mask = masks("attention_mask", prompts.get("attention_mask"))
-    if head_of(bank.model) is None or not hasattr(bank.model, "generate"):
-        raise InputError(
-            f"`bank` must hold a causal language model; found {type(bank.model).__name__}"
-        )
-    if ids.ndim != 3 or mask.shape != ids.shape or 0 in ids.shape:
-        raise InputError(
-            "`prompts` must have input_ids and attention_mask of one shape (clients, samples, "
-            f"tokens); found {tuple(ids.shape)} and {tuple(mask.shape)}"
-        )
-    if bool((mask[..., -1] == 0).any()) or bool((mask.diff(dim=-1) < 0).any()):
-        raise InputError("`prompts` must be padded on the left alone; found padding after a token")
-    check_tokens("`prompts`", bank.model, prompts)
-    limit = longest(bank.model)
-    needed = int(mask.sum(-1).max()) + length
-    if limit is not None and needed > limit:
-        raise InputError(
-            f"prompt and response must have at most the model's {limit} tokens; found {needed}"
-        )
 
 
 def _handles_padding(bank: AdapterBank) -> bool:
