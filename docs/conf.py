@@ -50,7 +50,7 @@ def escape_formulas(
         if not example:
             words = re.split(r"(``.*?``|`.*?`)", line)
             words[::2] = [
-                re.sub(r"\||(?<=[_^])\*|(?<=\w)_(?!\w)|\*(?=\*?\w+[),])", r"\\\g<0>", word)
+                re.sub(r"\||(?<=[_^{])\*|(?<=\w)_(?!\w)|\*(?=\*?\w+[),])", r"\\\g<0>", word)
                 for word in words[::2]
             ]
             lines[at] = "".join(words)
