@@ -148,6 +148,27 @@ def test_second_moments_are_those_of_all_pairs_of_transitions(seed: int) -> None
 
 
 @pytest.mark.parametrize("clients", [1, 2, 3])
+def test_gradient_error_of_clients_is_that_of_all_outcomes(clients: int) -> None:
+    """Policies and critics differ; (17) corrected lies above."""
+    step, lam = _second_step(8, clients), np.array([[0.2, 0.8]])
+    rows = [(*_outcomes(at), at.gradient[0]) for at in step.now]
+    assert clients == 1 or np.abs(rows[0][1] - rows[1][1]).max() > 0.1
+    expected = 0.0
+    for chosen in itertools.product(range(8), repeat=clients):
+        probability = np.prod([rows[c][0][x] for c, x in enumerate(chosen)])
+        errors = [lam[0] @ (rows[c][1][x] - rows[c][2]) for c, x in enumerate(chosen)]
+        expected += probability * float((np.mean(errors, axis=0) ** 2).sum())
+    measured, bound = sums.eq17_corrected(step, lam, np.ones(1))
+    assert measured[0] == pytest.approx(expected, rel=1e-10)
+    assert measured[0] < bound[0]
+    noise = step.now[0].limit[0] ** 2 / clients
+    bias = np.mean([at.bias[0].max() for at in step.now])
+    assert bound[0] == pytest.approx(bias**2 + noise, rel=1e-12)
+    # batches of any size leave the bias, which the noise alone does not bound
+    assert sums.eq17_corrected(step, lam, np.full(1, 1e12))[0][0] > noise / 1e12
+
+
+@pytest.mark.parametrize("clients", [1, 2, 3])
 def test_expected_error_is_that_of_all_outcomes(clients: int) -> None:
     step = _second_step(7, clients)
     target = step.centre.direction(step.centre.V, step.centre.occupancy)[0]

@@ -8,6 +8,7 @@ import pytest
 from experiments.firm.claims import descent, telescoping
 from experiments.firm.theory import descent as at, messages
 from experiments.firm.theory.descent import Round
+from experiments.firm.theory.weights import smoothed
 from linsys.linalg import precise, precision
 from mgda.fedcmoo import FedCMOO
 from mgda.firm import FIRM
@@ -136,14 +137,16 @@ def test_telescoping_with_weights_that_move():
     J = np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]])
     start, stars = np.array([[1.0, 0.0]]), np.array([[[1.0, 0.0], [0.0, 1.0]]])
     eta = np.array([[0.0, 1.0]])
-    measured, bound = telescoping.lemma10(J, start, stars, eta, ONE)
+    path = smoothed(start, stars, eta)[:, 1:]
+    measured, bound = telescoping.lemma10(J, path, eta, ONE)
     assert (measured[0], bound[0]) == (2.0, 1.0)
-    measured, bound = telescoping.lemma10_corrected(J, start, stars, eta, ONE)
+    measured, bound = telescoping.lemma10_corrected(J, path, eta, ONE)
     assert (measured[0], bound[0]) == (2.0, 2.0)
     rng = np.random.default_rng(4)
     J, eta = rng.uniform(0, 5, (100, 4, 3)), rng.uniform(size=(100, 3))
     start, stars = rng.dirichlet(np.ones(3), 100), rng.dirichlet(np.ones(3), (100, 3))
-    measured, bound = telescoping.lemma10_corrected(J, start, stars, eta, np.full(100, 5.0))
+    path = smoothed(start, stars, eta)[:, 1:]
+    measured, bound = telescoping.lemma10_corrected(J, path, eta, np.full(100, 5.0))
     for k in range(100):
         lam, total = start[k], 0.0
         for t in range(3):

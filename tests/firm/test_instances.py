@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ratecheck as rc
 from experiments.firm.claims import assembly, telescoping
+from experiments.firm.claims._periods import of_every_policy
 from experiments.firm.theory.chain import Chains
 from experiments.firm.theory.client_gradients import Estimate, Printed, synchronised
+from experiments.firm.theory.weights import smoothed
 
 ONE = np.ones(1)
 
@@ -74,19 +77,19 @@ def test_theorem_1_where_returns_start_in_the_stationary_law() -> None:
 
 @pytest.mark.parametrize(
     ("gamma", "reward", "r_max", "apart", "left", "right"),
-    [(0.9, 0.0, 10.0, 280.0, 132.3, 85.4), (0.99, 1.0, 1.0, 264.0, 137.2, 82.9)],
+    [(0.9, 0.0, 10.0, 280.0, 132.3, 102.3), (0.99, 1.0, 1.0, 264.0, 137.2, 99.8)],
 )
 def test_lemma_9(
     gamma: float, reward: float, r_max: float, apart: float, left: float, right: float
 ) -> None:
     chains = _chains([[0.875, 0.125]] * 2, np.full((2, 2), reward), gamma, [0.5, 0.5], scale=0.7)
-    known = Printed.of([chains], r_max * ONE)
-    assert known.R_w[0] == pytest.approx(400, rel=1e-12)
+    known = of_every_policy(Printed.of([chains], r_max * ONE), chains)
+    assert known.R_w[0] == pytest.approx(1600, rel=1e-12)
 
     def clients(share: float) -> list[Estimate]:
         away = share * apart * np.array([[[1.0, -1.0]]])
         both = [chains.w_star + away, chains.w_star - away]
-        assert all(np.linalg.norm(w) <= 400 for w in both)
+        assert all(np.linalg.norm(w) <= 1600 for w in both)
         return [Estimate(chains, w, r_max * ONE, known.R_w, restarted=False) for w in both]
 
     measured, bound = synchronised(clients(1.0), known, 2**20 * ONE)
@@ -105,8 +108,8 @@ def _q_t(moments: tuple[float, float]) -> tuple[float, float]:
         L_J=ONE, C_psi=ONE, gamma=0.5 * ONE,
     )  # fmt: skip
     stated, printed = assembly.eq33(
-        known=known, M=ONE, clients=1, doublings=20 * ONE, beta=1e3 * ONE, a=1e-3 * ONE, K=ONE,
-        first=moments[0] * ONE[None], second=moments[1] * ONE[None], omega=ONE,
+        known=known, doublings=20 * ONE, beta=1e3 * ONE, a=1e-3 * ONE, K=ONE, omega=ONE,
+        first=moments[0] * ONE[None, None], second=moments[1] * ONE[None, None],
     )  # fmt: skip
     return float(stated[0]), float(printed[0])
 
@@ -122,11 +125,14 @@ def test_a_first_moment_bounds_no_second_one() -> None:
 @pytest.mark.parametrize(("eta", "left", "right"), [((0.0, 1.0), 2.0, 1.0), ((0.1, 0.9), 1.9, 1.2)])
 def test_lemma_10(eta: tuple[float, float], left: float, right: float) -> None:
     J = np.array([[[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]])
-    stars = np.array([[[1.0, 0.0], [0.0, 1.0]]])
-    path = {"start": np.array([[1.0, 0.0]]), "stars": stars, "top": ONE}
-    measured, bound = telescoping.lemma10(J=J, eta=np.array([eta]), **path)
+    start, stars = np.array([[1.0, 0.0]]), np.array([[[1.0, 0.0], [0.0, 1.0]]])
+
+    def sides(steps: np.ndarray) -> rc.Sides:
+        return telescoping.lemma10(J, smoothed(start, stars, steps)[:, 1:], steps, ONE)
+
+    measured, bound = sides(np.array([eta]))
     assert (measured[0], bound[0]) == pytest.approx((left, right), rel=1e-12)
-    measured, bound = telescoping.lemma10(J=J, eta=np.array([eta[::-1]]), **path)
+    measured, bound = sides(np.array([eta[::-1]]))
     assert measured[0] <= bound[0]  # steps that do not grow
 
 

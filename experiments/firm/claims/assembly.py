@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.claims._chains import SIMPLEST
-from experiments.firm.claims._periods import RESTARTED, period, printed
+from experiments.firm.claims._chains import SIMPLEST, processes
+from experiments.firm.claims._periods import SHORT, of_every_policy, period, printed
+from experiments.firm.claims._tabular import tabular
 from experiments.firm.claims.descent import SYNCHRONISED
+from experiments.firm.claims.telescoping import INSIDE
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import assembly
 from experiments.firm.theory.client_gradients import Estimate, Printed, first_terms
 from experiments.firm.theory.descent import Round
-from linsys.linalg import Numbers, norm
+from linsys.linalg import Numbers, norm, squared
 
 # The gradient error, (17).
 
@@ -40,24 +41,33 @@ from linsys.linalg import Numbers, norm
     tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le12\zeta+\frac{12}C"
     r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}+\frac{12}C\sum_c\max_j"
     r"\mathbb E\|w_*^{j,c}-w^{j,c}\|^2",
-    on=printed({"lam": rc.simplex("M"), "clients": rc.whole_numbers(low=1, high=8)}),
+    on=tabular(
+        printed(
+            {
+                "w": rc.ball("M", "S"),
+                "lam": rc.simplex("M"),
+                "clients": rc.whole_numbers(low=1, high=8),
+            }
+        )
+    ),
     expect="violated",
-    note="Lemma 4 is false: tabular critics (zeta = 0), w = w_* and B to infinity leave "
-    "||sum_j lambda^j (Delta^j - grad J^j)||^2, which nothing on the right covers: Delta lacks "
-    "the factor gamma/(1-gamma) of grad J and averages over d_pi, not over the discounted "
-    "occupancy. C_psi <= 1 is assumed silently. And (16) needs lambda_t to be known before step "
-    "t, while F.1.2 and Lemma 10 take the clients' average, which is made of the gradients of "
-    "step t: then all M noises have to be bounded at once, a factor M of the term in 1/(C B), "
-    "see firm.eq16_corrected. As it stands the left side of Theorem 1 has an error that neither "
-    "B nor features remove.",
+    note="Lemma 4 is false: w = w_* and B to infinity leave ||sum_j lambda^j (Delta^j - grad "
+    "J^j)||^2, which nothing on the right covers, as zeta = 0: Delta lacks the factor gamma/(1 - "
+    "gamma) of grad J and averages over d_pi, not over the discounted occupancy. C_psi <= 1 is "
+    "assumed silently. And (16) needs lambda_t to be known before step t, while F.1.2 and Lemma 10 "
+    "take the clients' average, which is made of the gradients of step t: then all M noises have "
+    "to be bounded at once, a factor M of the term in 1/(C B), see firm.eq16_corrected. As it "
+    "stands the left side of Theorem 1 has an error that neither B nor features remove.",
     corrected="eq17_corrected",
     main=True,
 )
 def eq17(at: Estimate, lam: Numbers, known: Printed, clients: Numbers, size: Numbers) -> rc.Sides:
     """E||(1/C) sum_c sum_j lambda_t^j (g^{j,c} - grad J^j)||^2 <= 12 zeta + (12/C) (r_max + 2
     R_w)^2 (1 - rho + 4 kappa rho)/((1 - rho) B) + (12/C) sum_c max_j E||w_* - w||^2. Clients
-    with one policy, lambda_t known before the step, independent states of d_pi, C_psi < 1.
+    with one policy and one critic, which has one feature for each state, so that zeta = 0;
+    lambda_t known before the step, independent states of d_pi, C_psi < 1.
     """
+    known = of_every_policy(known, at.chains)
     measured = assembly.gradient_error(at, lam, at.chains.jac, clients, size)
     return measured, assembly.errors(at, known, clients, size)
 
@@ -66,21 +76,28 @@ def eq17(at: Estimate, lam: Numbers, known: Printed, clients: Numbers, size: Num
     "eq17_corrected",
     ref="equation (17), corrected",
     uses=["restarted_bias"],
-    tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le C_\psi^2\gamma\max_j\big("
-    r"\sqrt{\zeta^j}+\|w_*^j-w^j\|\big)^2+\frac{R^2}{CB}",
-    on=RESTARTED,
-    derivation="Bias and noise are orthogonal; firm.restarted_bias, and each client's variance is "
-    "at most R^2/B, R = C_psi (r_max + (1 + gamma) radius). With lambda_t the clients' average "
+    tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le C_\psi^2\gamma\Big(\frac1C\sum_c"
+    r"\max_j\big(\sqrt{\zeta^{j,c}}+\|w_*^{j,c}-w^{j,c}\|\big)\Big)^2+\frac{R^2}{CB}",
+    on=period({"doublings": rc.whole_numbers(low=0, high=20)}, clients=(1, 3)),
+    derivation="Bias and noise are orthogonal. The bias is the clients' mean of sum_j lambda_t^j "
+    "(E g^{j,c} - grad H^j(theta^c)), each no longer than in firm.restarted_bias. Clients are "
+    "independent, and each one's variance is at most R^2/B. With lambda_t the clients' average "
     "noise and bias may be parallel: twice both, and M R^2/(C B).",
 )
-def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) -> rc.Sides:
+def eq17_corrected(step: assembly.SecondStep, lam: Numbers, size: Numbers) -> rc.Sides:
     """For B independent restarted transitions and H = (1 - gamma) J/gamma: E||(1/C) sum_c sum_j
-    lambda_t^j (g^{j,c} - grad H^j)||^2 <= C_psi^2 gamma max_j (sqrt(zeta^j) + ||w_*^j - w^j||)^2 +
-    R^2/(C B), R = C_psi (r_max + (1 + gamma) R_w), zeta under nu. Clients with one policy and the
-    same critics, lambda_t known before the step.
+    lambda_t^j (g^{j,c} - grad H^j(theta^c))||^2 <= C_psi^2 gamma ((1/C) sum_c max_j
+    (sqrt(zeta^{j,c}) + ||w_*^{j,c} - w^{j,c}||))^2 + R^2/(C B), R = C_psi (r_max + (1 + gamma)
+    R_w), zeta under nu. Each client has a policy and critics of its own; lambda_t is known before
+    the step.
     """
-    measured = assembly.gradient_error(at, lam, at.gradient, clients, size)
-    return measured, at.bias.max(axis=-1) ** 2 + at.limit**2 / (clients * size)
+    weight, C = lam[..., None], step.clients
+    gaps = np.stack([(weight * (at.mean - at.gradient)).sum(axis=1) for at in step.now])
+    alone = [assembly.gradient_error(at, lam, at.gradient, 1, size) for at in step.now]
+    # noises of two clients have the mean product zero, their biases have not
+    measured = np.stack(alone).sum(axis=0) - squared(gaps).sum(axis=0) + squared(gaps.sum(axis=0))
+    bound = np.stack([at.bias.max(axis=-1) for at in step.now]).sum(axis=0) / C
+    return measured / C**2, bound**2 + step.now[0].limit ** 2 / (C * size)
 
 
 # (25), (27) and (33).
@@ -94,13 +111,16 @@ def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) 
     tex=r"\mathbb E[\mathcal T_{1,1}]\le12\zeta+\frac{12}C\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa"
     r"\rho)}{(1-\rho)B}+\frac{12}C\sum_c\max_j\mathbb E\|w_*^{j,c}-w^{j,c}\|^2+"
     r"\mathcal E_{\rm MGDA}(t)",
-    on=printed(
-        {
-            "clients": rc.whole_numbers(low=1, high=8),
-            "beta": rc.positive(low=1e-3, high=1e3),
-            "a": rc.positive(low=1e-9, high=1.0),
-        },
-        M=(1, 1),
+    on=tabular(
+        printed(
+            {
+                "w": rc.ball("M", "S"),
+                "clients": rc.whole_numbers(low=1, high=8),
+                "beta": rc.positive(low=1e-3, high=1e3),
+                "a": rc.positive(low=1e-9, high=1.0),
+            },
+            M=(1, 1),
+        )
     ),
     expect="violated",
     note="(17) is false, and with B to infinity and a to zero (24) adds nothing. The factor 2 of "
@@ -108,9 +128,10 @@ def eq17_corrected(at: Estimate, lam: Numbers, clients: Numbers, size: Numbers) 
     corrected="eq33_corrected",
 )
 def eq25(at: Any, known: Any, clients: Any, size: Any, beta: Any, a: Any) -> rc.Sides:
-    """E T_{1,1} <= (17) + (24). Here for M = 1, where lambda = 1 and nothing disagrees,
-    and K = 1.
+    """E T_{1,1} <= (17) + (24). Here for M = 1, where lambda = 1 and nothing disagrees, K = 1, and
+    clients and critics as in firm.eq17.
     """
+    known = of_every_policy(known, at.chains)
     measured = assembly.gradient_error(at, 1 + 0 * at.distance, at.chains.jac, clients, size)
     critic = at.distance.max(axis=-1)
     gap = first_terms(known, size, critic) + 4 * known.L_J * known.R * (a / known.L_J)
@@ -160,23 +181,61 @@ def eq27_squared(step: Any, a: Any, L: Any, R: Any, K: Any) -> rc.Sides:
     return eq27(step, a, L, R, K, 2)
 
 
-def _constants(*, errors: Any, odds: Any, lambda_A: Any, rho: Any, near: Any, **others: Any) -> Any:
-    """Constants, and critics of H whose errors have few outcomes."""
-    s = SimpleNamespace(errors=errors, lambda_A=lambda_A, **others)
-    one = 1 + 0 * rho
-    # |V| <= r_max/(1 - gamma) and ||w_*|| <= r_max/lambda_A
-    zeta = (near * s.r_max * (1 / (1 - s.gamma) + 1 / lambda_A)) ** 2
-    s.known = Printed(s.r_max, 2 * s.r_max / lambda_A, rho, zeta, s.L_J, one, s.gamma)
-    errors = errors * (3 * s.r_max / lambda_A)[:, None, None]
-    s.first, s.second = ((odds * errors**k).sum(axis=-1) for k in (1, 2))
-    s.clients = errors.shape[1]
+def _random_critics(**arrays: Any) -> Any:
+    """Clients at one policy whose critics are random points of H."""
+    s = _PROCESSES.view(**arrays)
+    s.known = of_every_policy(Printed.of([s.chains], s.r_max), s.chains)
+    s.critics = s.known.R_w[:, None, None, None, None] * s.critics
+    distance = norm(s.critics - s.chains.w_star[:, None, None])
+    s.first, s.second = ((s.odds[..., None] * distance**k).sum(axis=2) for k in (1, 2))
+    s.a, s.omega = s.a / s.known.L_J, 1 - (1 - s.eta).prod(axis=1)
     return s
 
 
-def _in_H(s: Any) -> Any:
-    """What two points of H can be apart, in the mean and in the mean square."""
-    apart = 2 * s.known.R_w[:, None]
-    return (s.first <= apart) & (s.second <= apart**2)
+def _critics_in_H(s: Any) -> Any:
+    # the domain's own rounding of vectors onto the sphere
+    inside = s.known.R_w[:, None, None, None] * (1 + 1e-12)
+    return (norm(s.critics) <= inside).all(axis=(1, 2, 3))
+
+
+def _fixed_points_in_H(s: Any) -> Any:
+    return (norm(s.chains.w_star) <= s.known.R_w[:, None]).all(axis=1)
+
+
+_PROCESSES = tabular(
+    processes(
+        {
+            "scale": SHORT,
+            "critics": rc.ball("C", "N", "M", "S"),
+            "odds": rc.simplex("C", "N"),
+            "beta": rc.positive(low=1e-3, high=1e3),
+            "a": rc.positive(low=1e-6, high=1.0),
+            "K": rc.whole_numbers(low=1, high=10),
+            "doublings": rc.whole_numbers(low=0, high=20),
+            "eta": rc.interval("T", low=0.01, high=0.99),
+        },
+        {"C": (1, 2), "N": (1, 2), "T": (1, 3)},
+    )
+)
+CRITICS = replace(
+    _PROCESSES,
+    view=_random_critics,
+    assumes={
+        **_PROCESSES.assumes,
+        **INSIDE,
+        "alpha <= 1/L_J": lambda s: s.a * s.known.L_J <= 1 + 1e-12,
+        "Appendix C: critics in H": _critics_in_H,
+        "Appendix D: ||w_*|| <= R_w": _fixed_points_in_H,
+    },
+    meaning={
+        **_PROCESSES.meaning,
+        "critics": "the N outcomes of each client's critics' weights over R_w",
+        "odds": "probabilities of these outcomes",
+        "doublings": "a batch has 2^doublings transitions",
+        "a": "the step size times L_J",
+        "eta": "eta_1, ..., eta_t",
+    },
+)
 
 
 @PAPER.upper(
@@ -188,52 +247,17 @@ def _in_H(s: Any) -> Any:
     r"\tfrac{(r_{\max}+R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}}+4L_JR\alpha K\Big]+\frac{12}C"
     r"\Big[\tfrac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}\Big]+12\varepsilon+12\zeta+"
     r"4L_J^2R^2\alpha^2K^2",
-    on=rc.Space(
-        fields={
-            "errors": rc.interval("C", "N"),
-            "odds": rc.simplex("C", "N"),
-            "r_max": rc.positive(),
-            "lambda_A": rc.positive(low=1e-3, high=1.0),
-            "rho": rc.interval(high=0.99),
-            "gamma": rc.interval(low=0.05, high=0.99),
-            "near": rc.interval(),
-            "L_J": rc.positive(),
-            "a": rc.positive(low=1e-6, high=1.0),
-            "beta": rc.positive(low=1e-3, high=1e3),
-            "M": rc.whole_numbers(low=1, high=8),
-            "K": rc.whole_numbers(low=1, high=10),
-            "doublings": rc.whole_numbers(low=0, high=20),
-            "omega": rc.interval(),
-        },
-        sizes={"C": (1, 2), "N": (1, 2)},
-        view=_constants,
-        batched=True,
-        # eta_t is in (0, 1), so that the sum of the weights is neither 0 nor more than 1
-        credible={"gamma": (0.1, 0.99), "omega": (0.1, 1.0)},
-        assumes={"w and w_* in H: ||w_* - w|| <= 2 R_w": _in_H},
-        meaning={
-            "errors": "||w_* - w|| of each client over 3 r_max/lambda_A, which no critic of H "
-            "exceeds as ||w_*|| <= r_max/lambda_A (firm.Rw_sharper); outcomes",
-            "near": "sqrt(zeta) over r_max (1/(1-gamma) + 1/lambda_A), the most that it can be",
-            "odds": "probabilities of these outcomes",
-            "doublings": "a batch has 2^doublings transitions",
-            "omega": "the sum of eta_i prod (1 - eta_k)",
-        },
-    ),
+    on=CRITICS,
     expect="violated",
     note="12 eps_critic replaces 12 E||w_* - w||^2, of which a bound on the first moment says "
-    "nothing: r_max = 5, lambda_A = 0.1, w_* = 0 and ||w|| = R_w = 100 have 120000 against 1200, "
-    "and where the weights of (24) sum to one all other terms are the same on both sides. No "
-    "process need have all of the stored constants at once; the critics w_* = 0 and ||w|| = R_w, "
-    "which zero rewards allow, have 48 against 24 there in the place of 108 against 36. "
+    "nothing: zero rewards, w_* = 0 and critics with ||w|| = R_w = 100 have 120000 against 1200, "
+    "and where the weights of (24) sum to one all other terms are the same on both sides. "
     "Otherwise the substitution is sound: these weights eta_i prod (1 - eta_k) sum to 1 - prod (1 "
     "- eta_k) <= 1, and t - t_0 <= K. (27) is read with the L_J^2 of (26) and (33), see firm.eq27.",
     corrected="eq33_corrected",
 )
 def eq33(
     known: Any,
-    M: Any,
-    clients: Any,
     doublings: Any,
     beta: Any,
     a: Any,
@@ -242,14 +266,17 @@ def eq33(
     second: Any,
     omega: Any,
 ) -> rc.Sides:
-    """Q_t of (27) with (24) and L_J^2 is at most (33), where eps_critic bounds E||w_* - w||."""
-    size = 2**doublings
-    eps = first.max(axis=-1)
+    """Q_t of (27) with (24) and L_J^2 is at most (33), where eps_critic bounds E||w_* - w||. Here
+    clients have one policy, critics one feature for each state, so that zeta = 0, and the same
+    errors at every step.
+    """
+    _, clients, M = first.shape
+    size, eps = 2**doublings, first.max(axis=(1, 2))
     gap = first_terms(known, size, eps) + 4 * known.L_J * known.R * a * K
-    share = 8 * known.R**3 * np.sqrt(M**3) / beta
+    share = 8 * known.R**3 * np.sqrt(M**3 + 0 * beta) / beta
     rest = 12 * known.zeta + 12 * known.noise(size) / clients
     rest = rest + 4 * (known.L_J * known.R * a * K) ** 2
-    stated = rest + 12 * second.sum(axis=-1) / clients + share * omega * gap
+    stated = rest + 12 * second.max(axis=-1).sum(axis=-1) / clients + share * omega * gap
     return stated, rest + 12 * eps + share * gap
 
 

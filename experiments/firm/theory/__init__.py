@@ -22,6 +22,7 @@ actors and critics
 Theorem 1
 :mod:`.descent`             (5) to (15) and (34): one step, and sums over steps
 :mod:`.ascent`              (27) to (32): from one step to the sum over time
+:mod:`.hills`               Lemma 10 and (32): runs on objectives that are bounded everywhere
 :mod:`.assembly`            (17), (25), (33): all error terms of one step together
 :mod:`.reach`               what the explicit constants of (33) amount to
 :mod:`.rates`               exponents, from exact moments of small processes
