@@ -93,7 +93,10 @@ def eq17_corrected(step: assembly.SecondStep, lam: Numbers, size: Numbers) -> rc
     """
     weight, C = lam[..., None], step.clients
     gaps = np.stack([(weight * (at.mean - at.gradient)).sum(axis=1) for at in step.now])
-    alone = [assembly.gradient_error(at, lam, at.gradient, 1, size) for at in step.now]
+    alone = [
+        assembly.gradient_error(at, lam, at.gradient, 1, size)  # type: ignore[arg-type]
+        for at in step.now
+    ]
     # noises of two clients have the mean product zero, their biases have not
     measured = np.stack(alone).sum(axis=0) - squared(gaps).sum(axis=0) + squared(gaps.sum(axis=0))
     bound = np.stack([at.bias.max(axis=-1) for at in step.now]).sum(axis=0) / C
