@@ -8,6 +8,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm.claims._chains import LONG, SIMPLEST, WALKS, inside, processes
+from experiments.firm.claims._tabular import tabular
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import critic_bounds as at, smoothness
 from experiments.firm.theory.chain import Chains
@@ -15,7 +16,7 @@ from linsys.linalg import Numbers, norm, squared
 
 LAM = {"lam": rc.simplex("M")}
 PLAIN = processes()
-WEIGHTED = processes(LAM)
+TABULAR = tabular(processes(LAM))
 WEIGHTED_LONG = processes({**LAM, **LONG})
 CRITICS = processes({"w": rc.ball("M", "d2"), **LAM})
 TWO_POLICIES = processes({"other": rc.reals("S", "A", magnitude=(0.1, 5.0)), **LONG})
@@ -197,21 +198,23 @@ def eq10_corrected(instance: Any) -> rc.Sides:
     ref="Lemma 4",
     family=_BIASED,
     tex=r"\mathbb E[\mathcal T_{1,1,3}\mid\mathcal F_t]\le12\,\zeta_{\rm approx}",
-    on=WEIGHTED,
+    on=TABULAR,
     expect="violated",
     main=True,
     note="Delta(w_*) is near Delta(V), which is not grad J: it is (1-gamma)/gamma times the "
     "gradient for mu_0 = d_pi held fixed. Two states, all transitions 1/2, r = 1 for the first "
-    "action, a tabular critic, pi = 1/2, gamma = 0.9: 12 against 0, with zeta = 0 for every "
-    "policy. (The paper leaves zeta open; the stored counterexample has that of its own policy, "
-    "the largest of all policies would make its bound 0.0602 or more.) Theorem 1 keeps a bias "
-    "that neither better critics nor B, C or alpha reduce; (35) lacks it. No law of s serves "
-    "both: (16) needs d_pi, this lemma nu.",
+    "action, pi = 1/2, gamma = 0.9: V = 5 in both states, so that r + gamma V' - V is 1/2 for the "
+    "first action and -1/2 for the second, Delta = (1/8, -1/8, 1/8, -1/8) and grad J = 9 Delta: 3 "
+    "64 ||Delta||^2 = 12 against 0. The paper leaves open which policies and which law zeta is "
+    "for; with one feature a state it is zero for all of them. Theorem 1 keeps a bias that neither "
+    "better critics nor B, C or alpha reduce; (35) lacks it. No law of s serves both: (16) needs "
+    "d_pi, this lemma nu.",
     corrected="lemma4_corrected",
 )
 def lemma4(chains: Any, lam: Any) -> rc.Sides:
     """3||(Delta(theta, w_*) - grad J) lambda||^2 <= 12 zeta, with s ~ d_pi in Delta, as (10) has
-    it, and in zeta = max_j E(V^j - phi'w_*^j)^2.
+    it, and in zeta = max_j E(V^j - phi'w_*^j)^2. Clients with one policy, and critics with one
+    feature for each state, so that zeta = 0.
     """
     return at.lemma4(chains, lam, chains.stationary)
 
@@ -221,7 +224,7 @@ def lemma4(chains: Any, lam: Any) -> rc.Sides:
     ref="Lemma 4, s of the discounted visitation law",
     family=_BIASED,
     tex=r"\mathbb E[\mathcal T_{1,1,3}\mid\mathcal F_t]\le12\,\zeta_{\rm approx}",
-    on=WEIGHTED,
+    on=TABULAR,
     expect="violated",
     note="Delta(V) has the direction of grad J now but (1-gamma)/gamma times its length, J being "
     "a sum from t = 1. The counterexample of Lemma 4 has nu = d_pi and serves here too.",
@@ -232,7 +235,8 @@ def lemma4(chains: Any, lam: Any) -> rc.Sides:
 )
 def lemma4_visitation(chains: Any, lam: Any) -> rc.Sides:
     """3||(Delta(theta, w_*) - grad J) lambda||^2 <= 12 zeta, zeta = max_j E(V^j - phi'w_*^j)^2,
-    with s ~ nu = (1-gamma) sum_t gamma^t P(s_t = .) in Delta and in zeta.
+    with s ~ nu = (1-gamma) sum_t gamma^t P(s_t = .) in Delta and in zeta. Clients and critics as in
+    firm.lemma4.
     """
     return at.lemma4(chains, lam, chains.occupancy)
 
