@@ -415,7 +415,7 @@ EXPERIMENT = rc.Experiment(
     title="Personalised regression on handwritten characters",
     source="Figure 2, Section 7",
     kind="figure",
-    profiles={"quick": Fig2Config(), "paper": Fig2Config(replicates=100)},
+    profiles={"quick": Fig2Config(replicates=10), "paper": Fig2Config(replicates=100)},
     blocks=blocks,
     compute=compute,
     analyse=analyse,

@@ -197,7 +197,7 @@ EXPERIMENT = rc.Experiment(
     source="Section 6.3, equation (9)",
     kind="rate",
     variable="delta",
-    profiles={"quick": RateAgentConfig(), "paper": RateAgentConfig(instances=20)},
+    profiles={"quick": RateAgentConfig(instances=2), "paper": RateAgentConfig(instances=20)},
     blocks=rc.Grid({"part": ("n", *REFINED), "instance": "instances"}),
     compute=compute,
     analyse=analyse,

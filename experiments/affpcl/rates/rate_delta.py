@@ -169,7 +169,7 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Proposition 2, Lemmas D.2 and D.3",
     kind="rate",
     variable="delta",
-    profiles={"quick": RateDeltaConfig(), "paper": RateDeltaConfig(instances=20)},
+    profiles={"quick": RateDeltaConfig(instances=2), "paper": RateDeltaConfig(instances=20)},
     blocks=blocks,
     compute=compute,
     analyse=analyse,

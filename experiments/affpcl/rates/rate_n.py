@@ -161,7 +161,7 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 1, Proposition 1",
     kind="rate",
     variable="n",
-    profiles={"quick": RateNConfig(), "paper": RateNConfig(instances=20)},
+    profiles={"quick": RateNConfig(instances=2), "paper": RateNConfig(instances=20)},
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,

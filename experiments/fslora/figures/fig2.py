@@ -173,7 +173,7 @@ EXPERIMENT = rc.Experiment(
     source="Figure 2, Section 5.2",
     kind="figure",
     profiles={
-        "quick": Fig2Config(),
+        "quick": Fig2Config(tuning=1),
         "paper": Fig2Config(
             **PAPER,
             rounds=200,

@@ -156,7 +156,7 @@ EXPERIMENT = rc.Experiment(
     source="Figure 7, Appendix C.2",
     kind="figure",
     profiles={
-        "quick": Fig7Config(tasks=("steep", "flat"), tuning=1),
+        "quick": Fig7Config(tasks=("steep", "flat"), instances=4, tuning=1),
         "paper": Fig7Config(
             **PAPER,
             budget=100,
