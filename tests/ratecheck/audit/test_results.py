@@ -65,6 +65,18 @@ def test_verdicts_are_of_what_the_claims_and_the_search_compute_now(paper: str) 
         assert records[result.item.id]["category"] == result.to_dict()["category"], result.item.id
 
 
+@pytest.mark.parametrize("paper", KEPT)
+def test_the_list_beside_the_verdicts_is_of_the_files_as_they_are(paper: str) -> None:
+    """If not, ``make index`` makes it anew, in seconds."""
+    assert listed.known(paper) is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", KEPT)
+def test_the_list_beside_the_verdicts_is_what_the_modules_say(paper: str, tmp_path: Path) -> None:
+    assert listed.known(paper) == listed.read_paper(paper, tmp_path, pytest.fail)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", KEPT)
 def test_what_lies_beside_the_verdicts_is_made_from_them(
