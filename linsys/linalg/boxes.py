@@ -42,6 +42,7 @@ from linsys.linalg.boxes_forms import (
     inverted,
     is_number,
     negated,
+    serial,
     with_constant,
 )
 from linsys.linalg.boxes_functions import absolute, affine, exponential, logarithm, root
@@ -116,7 +117,7 @@ class Form(Enclosure):
         for x, y in ((self, other), (other, self)):
             if y.exact is not None:
                 return plus_constant(x, y.exact)
-        return total(*sorted((self, other), key=id))
+        return total(*sorted((self, other), key=serial))
 
     __radd__ = __add__
 

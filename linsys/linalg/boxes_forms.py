@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -24,6 +25,7 @@ __all__ = [
     "Terms",
     "bounds_of",
     "common_factors",
+    "factors_of",
     "free_degree",
     "inverted",
     "is_number",
@@ -32,6 +34,7 @@ __all__ = [
     "once",
     "roundings",
     "same_degree",
+    "serial",
     "unchecked",
     "with_constant",
 ]
@@ -49,6 +52,14 @@ _DIGITS = 12
 #: Any other one, such as math.sqrt(2), is a rounded constant: it stands for a number within this
 #: share of it.
 _ROUNDED = 1e-12
+
+
+_SERIALS = itertools.count()
+
+
+def serial(x: Enclosure) -> int:
+    """The place of a number among all that were made."""
+    return x.serial
 
 
 def once(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -88,7 +99,7 @@ class Enclosure:
         of: the coordinates that it depends on, as bits.
     """
 
-    __slots__ = ("a", "c", "degree", "e", "factors", "hi", "lo", "of", "origin", "terms")
+    __slots__ = ("a", "c", "degree", "e", "factors", "hi", "lo", "of", "origin", "serial", "terms")
 
     def __init__(
         self,
@@ -115,6 +126,9 @@ class Enclosure:
             a = np.where(worse, 0.0, a)
         self.lo, self.hi, self.c, self.a, self.e = lo, hi, c, a, e
         self.degree, self.of = degree, of
+        #: In which order numbers were made: sums and products take their parts in this order, so
+        #: that the same evaluation gives the same enclosures.
+        self.serial = next(_SERIALS)
         #: The numbers whose powers it is a product of, where it was made so: of two sides of a
         #: bound those in common cancel.
         self.factors: Factors = ()
@@ -168,6 +182,7 @@ def unchecked(lo: Floats, hi: Floats, c: Floats, a: Floats, e: Floats, like: F) 
     made = type(like).__new__(type(like))
     made.lo, made.hi, made.c, made.a, made.e = lo, hi, c, a, e
     made.degree, made.of, made.factors, made.terms, made.origin = like.degree, like.of, (), (), ()
+    made.serial = next(_SERIALS)
     return made
 
 
@@ -187,6 +202,20 @@ def joined(*powers: tuple[F, float]) -> Factors:
     return tuple((bases[key], exponent) for key, exponent in exponents.items() if exponent)
 
 
+def factors_of(x: F) -> Factors:
+    """The factors of a number; an even power of u is one of |u| where that was computed.
+
+    So (u v)^2 and |u| w have the factor |u| in common.
+    """
+    exponents: dict[int, tuple[F, float]] = {}
+    for base, exponent in x.factors or ((x, 1.0),):
+        if exponent % 2 == 0 and State.known is not None:
+            base = State.known.get(("absolute", id(base)), (base,))[0]
+        before = exponents.get(id(base), (base, 0.0))[1]
+        exponents[id(base)] = base, before + exponent
+    return tuple(exponents.values())
+
+
 def common_factors(x: F, y: F, *, signed: bool) -> dict[int, float]:
     """The exponents of the factors that two numbers have in common, by the ids of these factors.
 
@@ -195,9 +224,9 @@ def common_factors(x: F, y: F, *, signed: bool) -> dict[int, float]:
         y: another one.
         signed: whether factors may be negative; else only what is known not to be is taken.
     """
-    first = {id(base): (base, exponent) for base, exponent in x.factors or ((x, 1.0),)}
+    first = {id(base): (base, exponent) for base, exponent in factors_of(x)}
     common: dict[int, float] = {}
-    for base, q in y.factors or ((y, 1.0),):
+    for base, q in factors_of(y):
         if id(base) not in first or not base.of:
             continue
         p = first[id(base)][1]

@@ -185,6 +185,7 @@ def absolute(x: F) -> F:
     if bool((x.lo >= 0).all()):
         return x
     made = _size_alone(x)
+    made.origin = "absolute", x
     if x.factors:
         made.factors = tuple((absolute(base), exponent) for base, exponent in x.factors)
     return made

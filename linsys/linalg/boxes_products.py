@@ -12,10 +12,12 @@ from linsys.linalg import boxes_rounding as rounding
 from linsys.linalg.boxes_forms import (
     Ends,
     F,
+    factors_of,
     free_degree,
     joined,
     once,
     roundings,
+    serial,
     unchecked,
 )
 from linsys.linalg.boxes_functions import curved, inside, root
@@ -42,7 +44,7 @@ __all__ = [
 def divided(x: F, common: dict[int, float]) -> F:
     """A product without these powers of its factors."""
     made: F | None = None
-    for base, exponent in x.factors or ((x, 1.0),):
+    for base, exponent in factors_of(x):
         rest = exponent - common.get(id(base), 0.0)
         if rest:
             factor = power(base, rest)
@@ -57,7 +59,7 @@ def multiplied(x: F, y: F) -> F:
             return times_constant(one, other.exact)  # type: ignore[no-any-return]
     if x is y:
         return square(x)  # type: ignore[no-any-return]
-    return product(*sorted((x, y), key=id))  # type: ignore[no-any-return]
+    return product(*sorted((x, y), key=serial))  # type: ignore[no-any-return]
 
 
 def power(x: F, exponent: float) -> F:
@@ -212,6 +214,8 @@ def whole_power(x: F, n: int) -> Any:
     """x^n for a whole number n that is not negative."""
     if n == 0:
         return x.constant(1)
+    if x.origin[:1] == ("absolute",) and n % 2 == 0:
+        return whole_power(x.origin[1], n)
     if n % 2:
         return x if n == 1 else multiplied(x, whole_power(x, n - 1))
     return square(whole_power(x, n // 2))

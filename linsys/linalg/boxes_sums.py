@@ -15,10 +15,12 @@ from linsys.linalg.boxes_forms import (
     F,
     bounds_of,
     common_factors,
+    factors_of,
     joined,
     once,
     roundings,
     same_degree,
+    serial,
     unchecked,
 )
 from linsys.linalg.boxes_paths import State
@@ -52,7 +54,7 @@ def total(x: F, y: F) -> F:
             before += 1
             so_far = merged.get(id(atom), (atom, Fraction(0)))[1]
             merged[id(atom)] = atom, so_far + coefficient
-    terms = sorted((pair for pair in merged.values() if pair[1]), key=lambda pair: id(pair[0]))
+    terms = sorted((pair for pair in merged.values() if pair[1]), key=lambda pair: pair[0].serial)
     if len(terms) > _MOST_TERMS:
         return _total(x, y)
     same_degree(x, y)
@@ -70,7 +72,7 @@ def total(x: F, y: F) -> F:
         else:
             made = _scaled(*primitive[0])
             for atom, coefficient in primitive[1:]:
-                made = _total(*sorted((made, _scaled(atom, coefficient)), key=id))
+                made = _total(*sorted((made, _scaled(atom, coefficient)), key=serial))
         if len(primitive) == 2 and primitive[1][1] == -1:
             made = of_one_function(made, primitive[0][0], primitive[1][0])
         if len(primitive) > 1:
@@ -83,13 +85,13 @@ def total(x: F, y: F) -> F:
 
 def sum_of(x: F, y: F) -> F:
     """The sum, whichever comes first."""
-    made: F = total(*sorted((x, y), key=id))
+    made: F = total(*sorted((x, y), key=serial))
     return made
 
 
 def of_factors(made: F, x: F, common: dict[int, float], rest: F) -> F:
     """A number that also is the product of some of the factors of x and of the rest."""
-    bases = [base for base, _ in x.factors or ((x, 1.0),) if id(base) in common]
+    bases = [base for base, _ in factors_of(x) if id(base) in common]
     whole = rest
     for base in bases:
         whole = multiplied(whole, power(base, common[id(base)]))
@@ -107,6 +109,8 @@ def of_one_function(made: F, x: F, y: F) -> F:
     if not x.origin or not y.origin or x.origin[::2] != y.origin[::2]:
         return made
     name, (u, v) = x.origin[0], (x.origin[1], y.origin[1])
+    if name == "absolute":
+        return made
     if name == "plus":  # of the same constant, which must be known
         if x.origin[2:] != y.origin[2:] or x.origin[2] != x.origin[3]:
             return made
@@ -130,14 +134,14 @@ def of_one_function(made: F, x: F, y: F) -> F:
 
 def _exponents(x: F) -> dict[int, float]:
     """All factors of a number, as :func:`of_factors` takes them."""
-    return {id(base): exponent for base, exponent in x.factors or ((x, 1.0),)}
+    return {id(base): exponent for base, exponent in factors_of(x)}
 
 
 def _between(x: F, y: F) -> F:
     """What lies between the smaller and the mean, or the mean and the larger, of two numbers."""
     mean = times_constant(sum_of(x, y), bounds_of(Fraction(1, 2)))
     lo, hi = np.minimum(x.lo, y.lo), np.maximum(x.hi, y.hi)
-    difference = _total(*sorted((x, negative(y)), key=id))
+    difference = _total(*sorted((x, negative(y)), key=serial))
     reach = np.maximum(np.abs(difference.lo), np.abs(difference.hi)) / 2
     e = (mean.e + reach) * rounding.GROW
     made: F = x.made(lo, hi, mean.c, mean.a, e, x.degree, x.of | y.of)

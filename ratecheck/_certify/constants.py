@@ -8,6 +8,7 @@ that hold every instance of the sizes.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,7 @@ from linsys import InputError
 from linsys.linalg.balls import Undecided
 from ratecheck._certify.branch import Branching, replay
 from ratecheck._certify.certificate import head
-from ratecheck._certify.cover import Cover, Weights, independent
+from ratecheck._certify.cover import Chart, Cover, Weights, charts_of, independent
 from ratecheck._certify.enclosures import BITS, Unprovable, enclose
 from ratecheck._certify.examine import Problem, Unscaled, problem
 from ratecheck._claims.certificates import certify as in_high_precision, ratio
@@ -40,10 +41,12 @@ __all__ = [
     "KIND",
     "Least",
     "constant",
+    "found",
     "least",
     "of_sizes",
     "smallest",
     "verify",
+    "verify_found",
 ]
 
 KIND, ARITHMETIC = "constant", "float64, rounded outward"
@@ -54,10 +57,15 @@ KEYS = {"sizes", "ratio", "target", "alike", "boxes", "tree", "instance"}
 ATTAINED, WITHIN, CLOSE = 0.019, 0.0095, 0.0005
 #: The share of the limit that the first proof may take for a second one.
 _LITTLE = 0.1
+#: The shares of the limit for the coordinates of the space, and for all others, before it is seen
+#: with which of them something is known everywhere.
+_FIRST, _OTHERS = 0.2, 0.5
 #: The search for a ratio from below.
 EFFORT = Effort(random=1_500, examples=1, ascents=2, budget=1_500)
 #: Combinations of sizes that are looked at for one at which the claim says something.
 _SIZES = 12
+#: A ratio from which on a bound that is proved is as good as attained.
+_NEAR = Fraction(999, 1000)
 #: What is said of a certificate is rounded to so many digits, outward.
 _DIGITS = 12
 _MARGIN = 1e-9
@@ -159,6 +167,60 @@ def at_least(claim: Claim, instance: Mapping[str, Any]) -> Fraction | None:
     return best or None
 
 
+def found(claim: Claim) -> dict[str, Any]:
+    """What a proof that a bound holds says of its best constant: ``found``, or nothing.
+
+    It is a ratio of the two sides that balls prove at an instance, with the instance and its sizes:
+    the largest one that a search finds at any sizes, the smallest ones first, until one is near 1.
+    """
+    best: Least | None = None
+    for sizes in claim.space.all_sizes()[:_SIZES]:
+        try:
+            one = least(claim, sizes)
+        except Fault:
+            continue
+        if one.surely and (best is None or one.surely > (best.surely or 0)):
+            best = one
+            if one.surely >= _NEAR:
+                break
+    if best is None:
+        return {}
+    ratio = rounded(Fraction(best.surely or 0), ROUND_FLOOR)
+    return {"found": {"ratio": ratio, "sizes": dict(best.sizes), "instance": dict(best.instance)}}
+
+
+def verify_found(content: Any, claim: Claim) -> None:
+    """Evaluate the ratio of the two sides at a certificate's instance anew.
+
+    Args:
+        content: ``ratio``, ``sizes`` and ``instance``.
+        claim: an upper or a lower bound.
+
+    Raises:
+        Unprovable: the ratio there is smaller, or the instance has other sizes.
+        InputError: the claim has no such sizes.
+    """
+    try:
+        low = Fraction(content["ratio"])
+        sizes = {str(name): int(size) for name, size in content["sizes"].items()}
+        instance = content["instance"]
+        arrays = {
+            name: np.asarray(instance[name], dtype=float)[None] for name in claim.space.fields
+        }
+    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+        raise Unprovable(
+            f"`ratio`, `sizes` and `instance` must be those of an instance: {error!r}"
+        ) from None
+    of_sizes(claim, sizes)
+    least_ratio = at_least(claim, instance)
+    if least_ratio is None or least_ratio < low:
+        shown = None if least_ratio is None else float(least_ratio)
+        raise Unprovable(f"the ratio at `instance` must be {low} or more; found {shown}")
+    given = claim.space.sizes_of(arrays)
+    if given != sizes:
+        raise Unprovable(f"`instance` must be of the sizes {sizes}; found {given}")
+
+
 def constant(
     item: Item,
     sizes: Sizes | None = None,
@@ -195,7 +257,7 @@ def constant(
     left = max(limit - (time.process_time() - before), 1.0)
     try:
         with time_limit(left + _GRACE):
-            return over.prove(left)
+            return over.prove(left / 2)  # going through the tree once more takes as long
     except TimeLimit:
         return None, "one evaluation takes longer than the limit"
     except Unprovable as error:
@@ -209,48 +271,95 @@ class _Over:
         self, item: Item, claim: Claim, low: Least, state: Path | None, doing: Doing
     ) -> None:
         self.item, self.claim, self.low, self.state, self.doing = item, claim, low, state, doing
-        self.problem: Problem | None = None
 
     def prove(self, limit: float) -> tuple[dict[str, Any] | None, str]:
-        """The certificate of the best constant in this time; None where there is no finite one."""
+        """The certificate of the best constant in this time; None where there is no finite one.
+
+        Where nothing is known about some place after a part of the time, other coordinates are
+        tried, and those are kept with which something is known everywhere.
+        """
         start = time.process_time()
+        plain = self._problem(())
+        branching = self._searched(plain, _FIRST * limit)
+        if not np.isfinite(branching.proved):
+            charts = charts_of(self.claim.space, self.low.sizes)
+            for one in charts:
+                try:
+                    other = self._problem(one)
+                    tried = self._searched(other, _OTHERS * limit / len(charts))
+                except (Unprovable, Fault):
+                    continue
+                if np.isfinite(tried.proved):
+                    branching = tried
+                    break
+        return self._finished(branching, limit, start)
+
+    def _problem(self, charts: Sequence[Chart]) -> Problem:
+        """The bound with these charts and all scalings that its first boxes allow."""
         alike: Sequence[Weights] | None = None
         while True:
             try:
-                made = self.problem = problem(self.claim, self.low.sizes, alike)
-                return self._branch(limit, start)
+                made = problem(self.claim, self.low.sizes, alike, charts)
+                low, high = made.cover.roots()
+                made.examine(low[:, :1], high[:, :1], 1.0, 1.0)
+                return made
             except Unscaled as error:
                 alike = independent([*made.alike, *error.alike])
 
-    def _branch(self, limit: float, start: float) -> tuple[dict[str, Any] | None, str]:
-        assert self.problem is not None
-        searched: list[Branching] = []
-        reason = ""
-        attained = self.low.ratio > 1 - 1e-7
-        for within in (ATTAINED if attained else WITHIN, CLOSE):
-            left = limit - (time.process_time() - start)
-            if searched and limit - left > _LITTLE * limit:
-                break
-            branching = Branching(self.problem, self.low.ratio * (1 + within))
-            self._load(branching)
+    def _searched(self, made: Problem, seconds: float) -> Branching:
+        """A search with the first target, for some time."""
+        within = ATTAINED if self.low.ratio > 1 - 1e-7 else WITHIN
+        while True:
             try:
-                while not branching.done and time.process_time() - start < limit:
-                    branching.step()
-                    self.doing(len(branching.codes), len(branching.ratio), branching.proved)
-            except Unscaled:
-                raise
-            except Unprovable as error:
-                reason = str(error)
-            searched.append(branching)
-            if not branching.done:
-                self._save(branching)
+                branching = Branching(made, self.low.ratio * (1 + within))
+                self._load(branching)
+                self._go_on(branching, seconds)
+                return branching
+            except Unscaled as error:
+                alike = independent([*made.alike, *error.alike])
+                made = problem(self.claim, self.low.sizes, alike, made.cover.charts)
+
+    def _go_on(self, branching: Branching, seconds: float) -> str:
+        """Divide boxes for some time; why it ended before, if it did."""
+        start = time.process_time()
+        try:
+            while not branching.done and time.process_time() - start < seconds:
+                branching.step()
+                self.doing(len(branching.codes), len(branching.ratio), branching.proved)
+        except Unscaled:
+            raise
+        except Unprovable as error:
+            return str(error)
+        return ""
+
+    def _finished(
+        self, branching: Branching, limit: float, start: float
+    ) -> tuple[dict[str, Any] | None, str]:
+        while True:
+            left = limit - (time.process_time() - start)
+            try:
+                reason = self._go_on(branching, left)
                 break
+            except Unscaled as error:
+                made = branching.problem
+                alike = independent([*made.alike, *error.alike])
+                made = problem(self.claim, self.low.sizes, alike, made.cover.charts)
+                branching = Branching(made, branching.target)
+        searched = [branching]
+        left = limit - (time.process_time() - start)
+        if not branching.done:
+            self._save(branching)
+        elif limit - left <= _LITTLE * limit:
+            closer = Branching(branching.problem, self.low.ratio * (1 + CLOSE))
+            with contextlib.suppress(Unscaled):
+                self._go_on(closer, left)
+                searched.insert(0, closer)
         for one in sorted(searched, key=lambda branching: branching.proved):
             if np.isfinite(one.proved) and (certificate := self._confirmed(one)):
                 return certificate, ""
-        if np.isfinite(searched[0].proved):
+        if np.isfinite(branching.proved):
             return None, "the tree that was found is not confirmed where it is evaluated anew"
-        at = self._said(searched[0].worst())
+        at = self._said(branching)
         return None, reason or f"the limit ended it; nothing is known about {at}"
 
     def _confirmed(self, branching: Branching) -> dict[str, Any] | None:
@@ -266,7 +375,8 @@ class _Over:
         return certificate
 
     def _key(self, branching: Branching) -> str:
-        parts = head(self.item, KIND)["revision"], self.low.sizes, branching.target
+        charts = branching.problem.cover.charts
+        parts = head(self.item, KIND)["revision"], self.low.sizes, branching.target, charts
         return repr((self.item.id, *parts))
 
     def _load(self, branching: Branching) -> None:
@@ -277,13 +387,14 @@ class _Over:
         if self.state is not None:
             branching.save(self.state, self._key(branching))
 
-    def _said(self, point: Any) -> str:
-        assert self.problem is not None
-        names = [c.field for c in self.problem.cover.coordinates]
-        return ", ".join(f"{n} = {x:.4g}" for n, x in zip(names, point, strict=True))[:200]
+    @staticmethod
+    def _said(branching: Branching) -> str:
+        names = [c.field for c in branching.problem.cover.coordinates]
+        values = branching.worst()
+        return ", ".join(f"{n} = {x:.4g}" for n, x in zip(names, values, strict=True))[:200]
 
     def _certificate(self, branching: Branching) -> dict[str, Any]:
-        assert self.problem is not None
+        made = branching.problem
         low = self.low
         return {
             **head(self.item, KIND),
@@ -294,7 +405,12 @@ class _Over:
                 rounded(Fraction(branching.proved * (1 + _MARGIN)), ROUND_CEILING),
             ],
             "target": repr(branching.target),
-            "alike": [list(map(str, row)) for row in self.problem.alike],
+            "alike": [list(map(str, row)) for row in made.alike],
+            **(
+                {"charts": [list(chart) for chart in made.cover.charts]}
+                if made.cover.charts
+                else {}
+            ),
             "boxes": len(branching.codes),
             "tree": branching.tree(),
             "instance": dict(low.instance),
@@ -327,6 +443,7 @@ def verify(content: Mapping[str, Any], claim: Claim) -> str:
         alike = [tuple(Fraction(x) for x in row) for row in content["alike"]]
         sizes = {str(name): int(size) for name, size in content["sizes"].items()}
         proved, tree = float(high), str(content["tree"])
+        charts = [tuple(chart) for chart in content.get("charts", [])]
     except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
         raise Unprovable(
             f"`ratio`, `target`, `alike` and `sizes` must be numbers: {error}"
@@ -337,36 +454,27 @@ def verify(content: Mapping[str, Any], claim: Claim) -> str:
             f"found {content['ratio']} and {target}"
         )
     of_sizes(claim, sizes)
-    cover_problem = _checked(claim, sizes, alike)
+    cover_problem = _checked(claim, sizes, alike, charts)
     boxes = replay(cover_problem, tree, target, proved)
     if boxes != content["boxes"]:
         raise Unprovable(f"`boxes` must be {boxes}; found {content['boxes']!r}")
     if low > 0:
-        least_ratio = at_least(claim, content["instance"])
-        if least_ratio is None or least_ratio < low:
-            shown = None if least_ratio is None else float(least_ratio)
-            raise Unprovable(f"the ratio at `instance` must be {low} or more; found {shown}")
-        given = claim.space.sizes_of(
-            {
-                name: np.asarray(content["instance"][name], dtype=float)[None]
-                for name in claim.space.fields
-            }
-        )
-        if given != sizes:
-            raise Unprovable(f"`instance` must be of the sizes {sizes}; found {given}")
+        verify_found({**content, "ratio": low}, claim)
     return said(content)
 
 
-def _checked(claim: Claim, sizes: Sizes, alike: Sequence[Weights]) -> Problem:
+def _checked(
+    claim: Claim, sizes: Sizes, alike: Sequence[Weights], charts: Sequence[Chart]
+) -> Problem:
     """The problem with stated differences of degrees; whether they are enough is seen in the boxes.
 
     Raises:
         Unprovable: they are of other coordinates.
     """
-    k = len(Cover(claim.space, sizes).coordinates)
+    k = len(Cover(claim.space, sizes, charts=charts).coordinates)
     if any(len(row) != k for row in alike):
         raise Unprovable(f"`alike` must have rows of {k} numbers")
-    return problem(claim, sizes, alike)
+    return problem(claim, sizes, alike, charts)
 
 
 def said(content: Mapping[str, Any]) -> str:

@@ -18,18 +18,23 @@ from typing import Any, Literal
 
 import numpy as np
 
-from linsys.linalg.boxes import constant
+from linsys.linalg.boxes import constant, coordinates
+from linsys.linalg.boxes_sums import copied
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._claims import fields as domains
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.space import Fields, Sizes, Space, call
 
-__all__ = ["Coordinate", "Cover", "Weights", "independent", "symmetric"]
+__all__ = ["Chart", "Coordinate", "Cover", "Weights", "charts_of", "independent", "symmetric"]
 
 #: How a range is divided: in the middle, at the geometric mean, towards 0, between whole numbers.
 Kind = Literal["even", "ratio", "zoom", "whole"]
 #: Exponents with which coordinates are scaled together.
 Weights = tuple[Fraction, ...]
+#: Other coordinates of the same instances: ("from", i, j) has x_i - x_j in the place of x_i, and
+#: ("size", i, j, ..) a size t from 0 to 1, as another coordinate, and x_i / t, x_j / t, .. on the
+#: surface of their box, so that t is a common factor of what vanishes where x_i, x_j, .. do.
+Chart = tuple[Any, ...]
 #: With more boxes to start with, nothing is proved.
 _MOST_ROOTS = 4096
 #: A range whose ends differ by this factor is divided at the geometric mean.
@@ -63,9 +68,10 @@ class Cover:
         sizes: of its axes.
         symmetries: weights w under which the sides scale alike: coordinate i is multiplied by
             t^(w_i). Each takes one coordinate away.
+        charts: changes of coordinates, one after the other.
 
     Raises:
-        Unprovable: a field has a domain that is not known here.
+        Unprovable: a field has a domain that is not known here, or a chart has other coordinates.
 
     >>> from ratecheck import ball, positive
     >>> space = Space({"r": positive(), "x": ball("d")}, {"d": (1, 1)})
@@ -74,14 +80,27 @@ class Cover:
     [[[0.01, 0.01, 0.01], [0.0, 1.0, -1.0]], [[100.0, 100.0, 100.0], [0.0, 1.0, -1.0]]]
     """
 
-    def __init__(self, space: Space, sizes: Sizes, symmetries: Sequence[Weights] = ()) -> None:
+    def __init__(
+        self,
+        space: Space,
+        sizes: Sizes,
+        symmetries: Sequence[Weights] = (),
+        charts: Sequence[Chart] = (),
+    ) -> None:
         self.space, self.sizes, self.symmetries = space, sizes, tuple(symmetries)
+        self.charts = tuple(charts)
         self.coordinates: list[Coordinate] = []
         self._at: dict[str, tuple[int, ...]] = {}
         for name, domain in space.fields.items():
             first = len(self.coordinates)
             self.coordinates += _coordinates(name, domain, domain.shape(sizes))
             self._at[name] = tuple(range(first, len(self.coordinates)))
+        #: Ranges of the numbers that are replaced by differences, where no scaling changes them.
+        self._ranges: dict[int, tuple[float, float]] = {}
+        #: Numbers on the surface of their box, because of their size beside them.
+        self._surfaces: list[tuple[int, ...]] = []
+        for chart in self.charts:
+            self._change(chart)
         #: Radii of the balls that are multiplied where a positive number is fixed.
         self._radius = dict.fromkeys(self._at, 1.0)
         self._cones: list[tuple[int, ...]] = []
@@ -90,6 +109,57 @@ class Cover:
         scaled = {i for cone in self._cones for i in cone}
         #: Fields whose numbers are all scaled, so that they need not be pulled onto their domain.
         self._free = {name for name, at in self._at.items() if at and set(at) <= scaled}
+
+    def _change(self, chart: Chart) -> None:
+        """The ranges of other coordinates of the same instances."""
+        name, *at = chart or ("",)
+        k = len(self.coordinates)
+        own = all(isinstance(i, int) and 0 <= i < k for i in at) and len(set(at)) == len(at)
+        taken = {i for surface in self._surfaces for i in surface}
+        if name == "from" and own and len(at) == 2 and at[0] not in {*self._ranges, *taken}:
+            i, j = at
+            one, other = self.coordinates[i], self.coordinates[j]
+            if j not in taken and "whole" not in (one.kind, other.kind):
+                low, high = one.low - other.high, one.high - other.low
+                low, high = math.nextafter(low, -math.inf), math.nextafter(high, math.inf)
+                self.coordinates[i] = Coordinate(one.field, low, high, "zoom")
+                self._ranges[i] = one.low, one.high
+                return
+        elif name == "size" and own and at and not taken & set(at):
+            ones = [self.coordinates[i] for i in at]
+            if all(one.low <= 0 < one.high and one.kind != "whole" for one in ones):
+                self._surfaces.append(tuple(at))
+                self.coordinates.append(Coordinate(ones[0].field, 0.0, 1.0, "zoom"))
+                return
+        raise Unprovable(f"`charts` must be of the coordinates that there are; found {chart!r}")
+
+    def _before(self, numbers: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, float, float]]]:
+        """The coordinates from which charts make these; and those that have to be in a range."""
+        numbers, within = list(numbers), []
+        scaled = {i for weights in self.symmetries for i, w in enumerate(weights) if w}
+        first = len(self.coordinates) - len(self._surfaces)
+        size_of = {i: first + n for n, surface in enumerate(self._surfaces) for i in surface}
+        for name, *at in reversed(self.charts):
+            if name == "size":
+                size = numbers.pop()
+                for i in at:
+                    numbers[i] = size * numbers[i]
+                continue
+            i, j = at
+            low, high = self._ranges[i]
+            if scaled & {i, j, size_of.get(i, i), size_of.get(j, j)}:  # the sign alone remains
+                low, high = (0.0 if low >= 0 else -math.inf), math.inf
+            numbers[i] = _within(numbers[j] + numbers[i], low, high)
+            within.append((numbers[i], low, high))
+        return numbers, within
+
+    def outside(self, low: Numbers, high: Numbers) -> Any:
+        """Boxes in which there is no instance, as a number is out of its range, (B,)."""
+        empty = np.zeros(low.shape[1], dtype=bool)
+        if self._ranges:
+            for number, least, most in self._before(coordinates(low, high))[1]:
+                empty |= (number.lo > most) | (number.hi < least)
+        return empty
 
     def _reduce(self, weights: Weights) -> None:
         """Fix a positive number, or note which numbers are on the surface of their box."""
@@ -129,8 +199,9 @@ class Cover:
         """
         k = len(self.coordinates)
         rows = [[Fraction(x) for x in row] for row in alike]
+        surfaces = {i for surface in self._surfaces for i in surface}
         for i, one in enumerate(self.coordinates):
-            if not _scales(self.space.fields[one.field]):
+            if i in surfaces or not _scales(self.space.fields[one.field]):
                 rows.append([Fraction(int(i == j)) for j in range(k)])
         for name, domain in self.space.fields.items():
             at = self._at[name]
@@ -167,6 +238,7 @@ class Cover:
             Unprovable: they are too many.
         """
         parts = [self._faces(cone) for cone in self._cones]
+        parts += [self._faces(surface)[1:] for surface in self._surfaces]
         for name, domain in self.space.fields.items():
             if isinstance(domain, domains.Sphere):  # a number of size one, or a face of the cube
                 length = domain.shape(self.sizes)[-1]
@@ -197,6 +269,7 @@ class Cover:
 
     def fields(self, numbers: Sequence[Any]) -> Fields:
         """The arrays (1, *shape) of an instance with these coordinates, assumptions met."""
+        numbers, _ = self._before(numbers)
         arrays: Fields = {}
         for name, domain in self.space.fields.items():
             shape = domain.shape(self.sizes)
@@ -221,6 +294,62 @@ class Cover:
         """Whether its vectors, or matrices, have one entry."""
         axes = 2 if isinstance(domain, domains.Contraction) else 1
         return all(length == 1 for length in shape[-axes:])
+
+
+def charts_of(space: Space, sizes: Sizes) -> list[list[Chart]]:
+    """Charts that are tried, in this order, where no box around some place shows anything.
+
+    Sizes of vectors and of fields; then differences of the rows of a field, of fields of one shape,
+    and of the parts of a distribution, with their sizes.
+    """
+    cover = Cover(space, sizes)
+    fields = [(name, space.fields[name], list(at)) for name, at in cover._at.items() if at]
+    real = [
+        (name, at, domain.shape(sizes))
+        for name, domain, at in fields
+        if isinstance(domain, domains.Ball) or type(domain) is domains.Field
+        if not isinstance(domain, domains.Sphere)
+    ]
+    found: list[list[Chart]] = []
+
+    def add(charts: list[Chart]) -> None:
+        sized = [chart for chart in charts if chart[0] == "from" or len(chart) > 2]
+        if sized and sized not in found:
+            found.append(sized)
+
+    rows: list[Chart] = []
+    whole: list[Chart] = []
+    along: dict[int, list[Chart]] = {}
+    for _, at, shape in real:
+        length = shape[-1] if shape else 1
+        rows += [("size", *at[i : i + length]) for i in range(0, len(at), length)]
+        whole.append(("size", *at))
+        for axis in range(len(shape) - 1 or len(shape)):
+            table = np.moveaxis(np.array(at).reshape(shape), axis, 0).reshape(shape[axis], -1)
+            if len(table) > 1:
+                shifts = [
+                    ("from", int(i), int(j))
+                    for row in table[1:]
+                    for i, j in zip(row, table[0], strict=True)
+                ]
+                along.setdefault(axis, []).extend([*shifts, ("size", *(i for _, i, _ in shifts))])
+    everything = [i for _, at, _ in real for i in at]
+    for charts in along.values():
+        add(charts)
+    add(whole)
+    add(rows)
+    add([("size", *everything)])
+    for (_, first, one), (_, second, other) in itertools.combinations(real, 2):
+        if one == other:
+            shifts = [("from", j, i) for i, j in zip(first, second, strict=True)]
+            add([*shifts, ("size", *second)])
+            add([*shifts, ("size", *first, *second)])
+    shares = [at for _, domain, at in fields if isinstance(domain, domains.Simplex)]
+    for first, second in itertools.combinations(shares, 2):
+        if len(first) == len(second):
+            shifts = [("from", j, i) for i, j in zip(first, second, strict=True)]
+            add([*shifts, ("size", *second)])
+    return found
 
 
 def independent(rows: Iterable[Sequence[Any]]) -> list[Weights]:
@@ -309,6 +438,15 @@ def _scales(domain: domains.Field) -> bool:
     if isinstance(domain, domains.Whole | domains.Simplex | domains.Sphere):
         return False
     return domain.high > 0 if isinstance(domain, domains.Interval) else True
+
+
+def _within(number: Any, low: float, high: float) -> Any:
+    """A number that lies in this range at every instance of its boxes."""
+    made = copied(number)
+    lo, hi = np.maximum(made.lo, low), np.minimum(made.hi, high)
+    some = lo <= hi  # elsewhere there is no instance, and nothing to say
+    made.lo, made.hi = np.where(some, lo, made.lo), np.where(some, hi, made.hi)
+    return made
 
 
 def _objects(values: Sequence[Any]) -> Numbers:

@@ -18,7 +18,7 @@ from linsys.linalg import boxes_rounding as rounding, no_floats
 from linsys.linalg.boxes import Form, coordinates, without_common_factors
 from linsys.linalg.boxes_arithmetic import box_arithmetic
 from linsys.linalg.boxes_paths import NoBox, Paths, State, every_path
-from ratecheck._certify.cover import Cover, Weights, independent, symmetric
+from ratecheck._certify.cover import Chart, Cover, Weights, independent, symmetric
 from ratecheck._certify.enclosures import Unprovable, aligned, told
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Numbers
@@ -103,11 +103,13 @@ class Problem:
         paths = Paths(count)
         kept = _Kept(low, high, target, closing)
         with box_arithmetic(), quiet():
+            empty = self.cover.outside(low, high)
             for rows, active, pairs, of in self._collect(low, high, paths):
                 kept.add(rows[active], active, pairs, of)
             if not all(symmetric(State.alike, weights) for weights in self.cover.symmetries):
                 raise Unscaled(set(State.alike))
         kept.leave_open(paths.open)
+        kept.close(empty)
         return kept.result(self._whole, self._span)
 
     def _collect(self, low: Numbers, high: Numbers, paths: Paths) -> Any:
@@ -161,7 +163,12 @@ def _scale_alike(top: Any, bottom: Any, k: int) -> None:
         State.alike.add(tuple(p - q for p, q in zip(*degrees, strict=True)))
 
 
-def problem(claim: Claim, sizes: Sizes, alike: Sequence[Weights] | None = None) -> Problem:
+def problem(
+    claim: Claim,
+    sizes: Sizes,
+    alike: Sequence[Weights] | None = None,
+    charts: Sequence[Chart] = (),
+) -> Problem:
     """The bound over all instances of these sizes, up to the scalings under which it is the same.
 
     Args:
@@ -169,13 +176,14 @@ def problem(claim: Claim, sizes: Sizes, alike: Sequence[Weights] | None = None) 
         sizes: of its instances.
         alike: differences of degrees that have to vanish, as in :attr:`Problem.alike`; by default
             those of an evaluation over one box. That they are enough is checked in every box.
+        charts: other coordinates of the instances.
 
     Raises:
-        Unprovable: the formula leaves the arithmetic.
+        Unprovable: the formula leaves the arithmetic, or there are no such charts.
     """
-    plain = Problem(claim, Cover(claim.space, sizes))
+    plain = Problem(claim, Cover(claim.space, sizes, charts=charts))
     alike = independent(plain.differences()) if alike is None else list(alike)
-    made = Problem(claim, Cover(claim.space, sizes, plain.cover.symmetries_of(alike)))
+    made = Problem(claim, Cover(claim.space, sizes, plain.cover.symmetries_of(alike), charts))
     made.alike = list(alike)
     return made
 
@@ -231,6 +239,10 @@ class _Kept:
         self.ratio[rows], self.closed[rows], self.of[:, rows] = np.inf, False, True
         self.left_low[:, rows], self.left_high[:, rows] = self.low[:, rows], self.high[:, rows]
         self.score[:, rows], self.error[rows] = 0.0, 1e300
+
+    def close(self, rows: Any) -> None:
+        """Boxes in which there is no instance."""
+        self.closed[rows] = True
 
     def result(self, whole: Any, span: Numbers) -> Examined:
         """All of it, with the coordinate along which each box is divided."""

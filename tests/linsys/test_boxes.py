@@ -38,7 +38,7 @@ def random_formula(rng: np.random.Generator, depth: int, k: int) -> Formula:
 
 
 BINARY = ("+", "-", "*", "/", "max", "min", "exp gap", "root gap", "inverse gap", "log gap")
-BINARY += ("square gap", "common")
+BINARY += ("square gap", "common", "sizes")
 UNARY = ("sqrt", "exp", "log", "abs", "square", "cube", "inverse", "tenth", "neg", "double")
 
 
@@ -57,6 +57,7 @@ def of_boxes(name: str, *x: Any) -> Any:
         "log gap": lambda a, b: b.log() - a.log(),
         "square gap": lambda a, b: a * a - b * b,
         "common": lambda a, b: a * b - (a * b + b) / 2,
+        "sizes": lambda a, b: abs(a) * b - (a * b) * (a * b),
     }
     one: dict[str, Callable[[Any], Any]] = {
         "sqrt": lambda a: a.sqrt(),
@@ -88,6 +89,7 @@ def exactly(name: str, *x: Any) -> Any:
         "log gap": lambda a, b: exactly("log", b) - exactly("log", a),
         "square gap": lambda a, b: a * a - b * b,
         "common": lambda a, b: a * b - (a * b + b) / 2,
+        "sizes": lambda a, b: abs(a) * b - (a * b) * (a * b),
     }
     one: dict[str, Callable[[Any], Any]] = {
         "sqrt": lambda a: FINE.sqrt(real(a, a >= 0)),

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from experiments.firm.theory.ascent import Ascent
 from experiments.firm.theory.descent import Round
 from linsys.linalg import Numbers, agent_mean
 from ratecheck import gram as g
@@ -78,6 +81,80 @@ def eq5(p: g.Problem) -> None:
     gbar, exact, gain, a, L = _rise(p)
     p.assume(a * L <= 1, "a <= 1/L_J")
     p.show((a * exact.squared - a * (gbar - exact).squared) / 2 <= gain)
+
+
+def _mean(step: Round, p: Numbers, a: Numbers) -> dict[str, Any]:
+    """All outcomes in one vector, each times the root of its chance."""
+    weights = np.sqrt(p)[..., None]
+    a_of_each = np.repeat(a, p.shape[1])[:, None]
+    after = step.values(step.centre + a_of_each * step.direction)
+    gain = (step.common * (after - step.values(step.centre))).sum(axis=-1)
+    error = step.direction - step.gradient
+    return {
+        "exact": (weights * step.gradient.reshape(*p.shape, -1)).reshape(len(p), -1),
+        "error": (weights * error.reshape(*p.shape, -1)).reshape(len(p), -1),
+        "gain": (p * gain.reshape(p.shape)).sum(axis=1),
+        "a": a,
+    }
+
+
+def _kept(p: g.Problem) -> tuple[Any, ...]:
+    exact, error = p.vectors("exact error")
+    gain, a = p.value("gain"), p.parameter("a")
+    p.assume((a * exact.squared - a * error.squared) / 2 <= gain, "firm.eq5")
+    return exact, error, gain, a
+
+
+@g.theorem("firm.eq28_30", at=_mean, scale=lambda a: a)
+def eq28_30(p: g.Problem) -> None:
+    """(28) to (30): (5) over a/2, averaged over the outcomes."""
+    exact, error, gain, a = _kept(p)
+    p.show(a * exact.squared <= 2 * gain + a * error.squared)
+
+
+def _sums(path: Ascent) -> dict[str, Any]:
+    """The T steps of a path in one vector, and the rise of lambda_t'J in all of them."""
+    rise = (path.lam * (path.J[:, 1:] - path.J[:, :-1])).sum(axis=(1, 2))
+    count = len(rise)
+    exact, error = path.weighed.reshape(count, -1), path.errors.reshape(count, -1)
+    return {"exact": exact, "error": error, "gain": rise, "a": path.a}
+
+
+def _times(path: Ascent) -> Numbers:
+    return np.asarray(path.a * path.lam.shape[1])
+
+
+@g.theorem("firm.eq31_corrected", at=_sums, scale=_times)
+def eq31_corrected(p: g.Problem) -> None:
+    """(31): (5) over a/2, averaged over the steps."""
+    exact, error, gain, a = _kept(p)
+    p.show(a * exact.squared <= 2 * gain + a * error.squared)
+
+
+def _capped(path: Ascent, eta: Numbers) -> dict[str, Any]:
+    return {**_sums(path), "most": path.top * (1 + eta[:, 1:].sum(axis=1))}
+
+
+@g.theorem("firm.eq32_corrected", at=_capped, scale=_times)
+def eq32_corrected(p: g.Problem) -> None:
+    """(32): (31), and that the weighted objectives cannot rise for long."""
+    exact, error, gain, a = _kept(p)
+    most = p.value("most")
+    p.assume(gain <= most, "firm.lemma10_corrected")
+    p.show(a * exact.squared <= 2 * most + a * error.squared)
+
+
+def _capped_twice(path: Ascent, eta: Numbers) -> dict[str, Any]:
+    return {**_sums(path), "most": path.top * (1 + 2 * eta[:, :-1].sum(axis=1))}
+
+
+@g.theorem("firm.eq32_decreasing", at=_capped_twice, scale=_times)
+def eq32_decreasing(p: g.Problem) -> None:
+    """(32) for steps that do not grow."""
+    exact, error, gain, a = _kept(p)
+    most = p.value("most")
+    p.assume(gain <= most, "firm.lemma10_decreasing")
+    p.show(a * exact.squared <= 2 * most + a * error.squared)
 
 
 def _weights(starts: Numbers, stars: Numbers, eta: Numbers) -> dict[str, Any]:

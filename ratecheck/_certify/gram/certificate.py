@@ -9,6 +9,7 @@ from typing import Any
 from linsys import InputError
 from linsys.linalg.balls import Undecided
 from ratecheck._certify.certificate import head, of_counterexample
+from ratecheck._certify.constants import found, verify_found
 from ratecheck._certify.enclosures import BITS, Unprovable, enclose
 from ratecheck._certify.gram.declared import (
     DIGITS,
@@ -24,7 +25,7 @@ from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item
 from ratecheck._verdicts.certificates import in_words
 
-#: What a certificate of this kind has to say.
+#: What a certificate of this kind has to say; it may say ``found`` besides.
 KIND, KEYS = "quadratic", {"theorem", "excess", "terms"}
 
 
@@ -53,6 +54,7 @@ def of_theorem(item: Item, theorem: Theorem) -> dict[str, Any]:
         "theorem": stated(theorem),
         "excess": str(proof.excess),
         "terms": [dict(term) for term in proof.terms],
+        **found(item.entry),
     }
 
 
@@ -113,7 +115,9 @@ def check(content: Mapping[str, Any], item: Item) -> str:
         verify(theorem.problem, content["terms"], excess)
         if reason := disagreement(theorem, item.entry):
             raise Wrong(reason)
-    except InputError as error:
+        if "found" in content:
+            verify_found(content["found"], item.entry)
+    except (InputError, Unprovable) as error:
         raise Wrong(str(error)) from None
     return (
         f"{in_words(content)}, from {len(true['assumes'])} assumptions; what is shown is the "

@@ -71,3 +71,18 @@ def slope(x: Any, y: Any) -> rc.Sides:
 def branch(x: Any) -> rc.Sides:
     """A branch that is open in the box about 0."""
     return (x if x > 0 else -x / 2), 1 + 0 * x
+
+
+@PAPER.upper("apart", ref="11", on={"v": rc.reals("n"), "s": rc.positive(low=0.5, high=2.0)})
+def apart(v: Any, s: Any) -> rc.Sides:
+    """(v^0 - v^1 + s (v^0 - v^2))^2 <= (1 + s) ((v^0 - v^1)^2 + s (v^0 - v^2)^2): both sides vanish
+    where v^0 = v^1 = v^2, wherever that is; attained.
+    """
+    a, b = v[0] - v[1], v[0] - v[-1]
+    return (a + s * b) ** 2, (1 + s) * (a**2 + s * b**2)
+
+
+@PAPER.upper("sizes", ref="12", on={"x": rc.interval(), "y": rc.interval()})
+def sizes(x: Any, y: Any) -> rc.Sides:
+    """(x - y)^2 <= |x - y|: a square and an absolute value have a factor in common."""
+    return (x - y) ** 2, np.abs(x - y)

@@ -19,10 +19,13 @@ from typer.testing import CliRunner
 
 import ratecheck as rc
 from linsys import InputError
+from linsys.linalg.boxes import coordinates
+from linsys.linalg.boxes_arithmetic import box_arithmetic
 from ratecheck._certify import constants
 from ratecheck._certify.branch import Branching
 from ratecheck._certify.check import Refused, verify
-from ratecheck._certify.cover import Coordinate, Cover
+from ratecheck._certify.cover import Coordinate, Cover, charts_of
+from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.examine import problem
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Space
@@ -56,7 +59,7 @@ def certificate(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("name", "best"),
     [("mean", 1.0), ("product", 0.25), ("cosh", 0.5), ("difference", 0.5), ("scaled", 0.5),
-     ("branch", 1.0), ("slope", math.exp(2) / 9)],
+     ("branch", 1.0), ("slope", math.exp(2) / 9), ("sizes", 1.0)],
 )  # fmt: skip
 def test_the_best_constant_is_in_the_interval(name: str, best: float) -> None:
     content = certificate(name)
@@ -213,6 +216,109 @@ def test_the_cover_holds_every_instance() -> None:
         slack = 1e-12 * np.abs(numbers)[:, None]
         inside = (low - slack <= numbers[:, None]) & (numbers[:, None] <= high + slack)
         assert inside.all(axis=0).any(), numbers
+
+
+def charts() -> tuple[Space, list[Any]]:
+    """A space, and all charts that are tried on it."""
+    space = Space(
+        {"x": rc.reals("k", "d"), "y": rc.reals("k", "d"), "b": rc.ball("d"), "p": rc.simplex("k"),
+         "q": rc.simplex("k")},
+        {"k": (2, 2), "d": (2, 2)},
+    )  # fmt: skip
+    return space, charts_of(space, {"k": 2, "d": 2})
+
+
+def in_a_chart(cover: Cover, numbers: list[float]) -> list[float]:
+    """Coordinates of an instance after the charts of a cover."""
+    for name, *at in cover.charts:
+        if name == "from":
+            numbers[at[0]] -= numbers[at[1]]
+            continue
+        ends = [cover.coordinates[i].high for i in at]
+        size = max(abs(numbers[i]) / end for i, end in zip(at, ends, strict=True)) or 1.0
+        for i in at:
+            numbers[i] /= size
+        numbers.append(size)
+    return numbers
+
+
+def is_covered(cover: Cover, low: Any, high: Any, numbers: list[float]) -> bool:
+    """Whether a box to start with holds an instance, and is not said to be without any."""
+    at = np.array(in_a_chart(cover, list(numbers)))[:, None]
+    slack = 1e-12 * np.maximum(np.abs(at), 1e-3)
+    inside = ((low - slack <= at) & (at <= high + slack)).all(axis=0)
+    with box_arithmetic():
+        return bool((inside & ~cover.outside(low, high)).any())
+
+
+def test_charts_hold_every_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    space, tried = charts()
+    assert {chart[0] for one in tried for chart in one} == {"from", "size"}
+    rng, sizes = np.random.default_rng(1), {"k": 2, "d": 2}
+    plain = Cover(space, sizes).coordinates
+    drawn = [[rng.uniform(one.low, one.high) for one in plain] for _ in range(20)]
+    for one in tried:
+        cover = Cover(space, sizes, charts=one)
+        low, high = cover.roots()
+        assert all(is_covered(cover, low, high, numbers) for numbers in drawn), one
+    # without one of the faces, or with the range of a difference as that of the number, it is not
+    cover = Cover(space, sizes, charts=[("size", 0, 1, 2, 3)])
+    low, high = cover.roots()
+    assert not all(is_covered(cover, low[:, 1:], high[:, 1:], numbers) for numbers in drawn)
+    cover = Cover(space, sizes, charts=[("from", 11, 10)])
+    low, high = cover.roots()
+    low[11] = 0.0
+    assert not all(is_covered(cover, low, high, numbers) for numbers in drawn)
+
+
+def test_boxes_without_an_instance_are_left_out_and_numbers_stay_in_their_range() -> None:
+    space = Space({"p": rc.simplex("k"), "q": rc.simplex("k")}, {"k": (2, 2)})
+    cover = Cover(space, {"k": 2}, charts=[("from", 1, 0)])
+    low, high = np.array([[0.2, 0.2], [-0.3, -0.5]]), np.array([[0.4, 0.4], [0.9, -0.41]])
+    with box_arithmetic():
+        assert cover.outside(low, high).tolist() == [False, True]
+        q = cover.fields(coordinates(low[:, :1], high[:, :1]))["q"][0]
+        assert (q[0].lo[0], q[0].hi[0]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    "chart",
+    [("size", 0, 9), ("size",), ("from", 0, 0), ("turn", 0, 1), (), ("size", 2), ("from", 0)],
+)
+def test_charts_of_other_coordinates_are_refused(chart: Any) -> None:
+    space = Space({"x": rc.reals("k"), "s": rc.positive()}, {"k": (2, 2)})
+    with pytest.raises(Unprovable, match="`charts` must be of the coordinates"):
+        Cover(space, {"k": 2}, charts=[chart])
+
+
+def test_where_both_sides_vanish_on_a_line_a_chart_shows_the_constant() -> None:
+    sizes = {"n": 3}
+    content, reason = constants.constant(ITEMS["apart"], sizes, limit=40.0)
+    assert content is not None, reason
+    assert content["charts"]
+    low, high = map(Fraction, content["ratio"])
+    assert Fraction(99, 100) <= low <= 1 <= high <= low * Fraction(102, 100)
+    assert verify(content)
+    false = (
+        (lambda c: c.pop("charts"), "`alike` must have rows of 4"),
+        (set_to("charts", []), "`alike` must have rows of 4"),
+        (set_to("charts", [["size", 0, 1, 2]]), "a leaf of the tree|must say what|scale alike"),
+        (set_to("charts", [["size", 0, 7]]), "`charts` must be of the coordinates"),
+        (set_to("charts", 1), "must be numbers"),
+        (lambda c: c.update(target="0.97", ratio=["0.9", "0.97"]), "a leaf of the tree is proved"),
+    )
+    for change, message in false:
+        other = copy.deepcopy(content)
+        change(other)
+        with pytest.raises(Refused, match=message):
+            verify(other)
+    # and the tightened bound has none
+    made = problem(claim_of("apart"), sizes, charts=[tuple(c) for c in content["charts"]])
+    branching = Branching(made, 0.97)
+    for _ in range(6):
+        if not branching.done:
+            branching.step()
+    assert not branching.done
 
 
 def test_scalings_fix_a_positive_number_or_put_the_others_on_a_surface() -> None:

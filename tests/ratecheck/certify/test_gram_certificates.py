@@ -37,7 +37,9 @@ def test_a_claim_is_proved_for_all_dimensions_and_the_proof_is_verified(name: st
     content = proved(name)
     assert content["kind"] == "quadratic"
     assert content["excess"] == "0"
-    assert verify(content).startswith("proved for all dimensions by exact rationals, from ")
+    assert verify(content).startswith("proved for all dimensions by exact rationals, ")
+    if name != "product":  # its sides are negative
+        assert Fraction(content["found"]["ratio"]) > Fraction(99, 100)  # both are attained
 
 
 def test_a_theorem_that_is_another_statement_proves_nothing() -> None:
@@ -150,6 +152,22 @@ FALSE: dict[str, tuple[str, Change, str]] = {
     "another claim": ("mix", lambda c: c.update(id="vec.length"), "`theorem` must be"),
     "another revision": ("mix", lambda c: c.update(revision="0123456789abcdef"), "`revision`"),
     "another relation": ("mix", lambda c: c.update(relation=">="), "`relation` must be <="),
+    "a ratio that no instance has": (
+        "mix",
+        lambda c: c["found"].update(ratio="1.01"),
+        "the ratio at `instance` must be 101/100 or more",
+    ),
+    "another instance": (
+        "mix",
+        lambda c: c["found"]["instance"].update(v=[1.0], w=[-1.0], a=0.5),
+        "the ratio at `instance` must be",
+    ),
+    "other sizes of the instance": (
+        "mix",
+        lambda c: c["found"].update(sizes={"d": 3}),
+        "`instance` must be of the sizes",
+    ),
+    "no instance": ("mix", lambda c: c["found"].pop("instance"), "must be those of an instance"),
     "a key left out": ("mix", lambda c: c.pop("terms"), "certificate must have terms"),
 }
 
@@ -209,5 +227,5 @@ def test_the_checker_needs_no_solver(tmp_path: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     said, without = done.stdout.splitlines()
-    assert said.startswith("['proved for all dimensions by exact rationals, from ")
+    assert said.startswith("['proved for all dimensions by exact rationals, the ratio is 1 at")
     assert without in ("InputError", "ModuleNotFoundError", "ValueError")
