@@ -205,7 +205,7 @@ EXPERIMENT = rc.Experiment(
     source="Corollary G.2, Appendix G.1",
     kind="figure",
     profiles={
-        "quick": ProvedStepsConfig(),
+        "quick": ProvedStepsConfig(instances=1),
         "paper": ProvedStepsConfig(d=3, instances=5, searched=2000),
     },
     blocks=blocks,

@@ -233,7 +233,7 @@ EXPERIMENT = rc.Experiment(
     title="Two clients with and without regularisation",
     source="Figure 2, Section 5",
     kind="figure",
-    profiles={"quick": Fig2Config(), "paper": Fig2Config(instances=60, replicates=16)},
+    profiles={"quick": Fig2Config(instances=12), "paper": Fig2Config(instances=60, replicates=16)},
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,

@@ -94,7 +94,7 @@ EXPERIMENT = rc.Experiment(
     title="More clients",
     source="Figure 6, Appendix A.2.3",
     kind="figure",
-    profiles={"quick": Fig6Config(), "paper": Fig6Config(instances=60, replicates=16)},
+    profiles={"quick": Fig6Config(instances=12), "paper": Fig6Config(instances=60, replicates=16)},
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
