@@ -45,3 +45,15 @@ def c6_moment(p: g.Problem) -> None:
     image = p.vector("image", "R^d")
     p.assume(image.squared <= (u - gamma * v).squared, "||phi|| <= 1")
     p.show(image.squared <= (1 + gamma) * (u @ (u - gamma * v)))
+
+
+def _forms(stack: FiniteStack) -> dict[str, Any]:
+    every = _features(stack)
+    return {name: every[name] for name in ("u", "v", "gamma")}
+
+
+@g.theorem("affpcl.ex6_mean", at=_forms)
+def ex6_mean(p: g.Problem) -> None:
+    """<x, Abar x> >= (1 - gamma) E (phi'x)^2."""
+    u, v, gamma = _stationary(p)
+    p.show((1 - gamma) * u.squared <= u @ (u - gamma * v))
