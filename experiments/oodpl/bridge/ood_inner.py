@@ -48,6 +48,13 @@ stops with 4 to 7 % of the first gradient left, and there is nothing to compare 
 shown all the same). So the rate on adapters is set by a curvature that nothing bounds from below,
 and no D can be named in advance.
 
+On SmolLM2-135M-Instruct with the laptop profile (three instances, rho = Lambda, adapters of the
+last layer and the head): on the head alone -tau log of the factor is 1.0003 to 1.0012, the least
+curvature that is met is the ridge's, and the error falls to 1e-11 in 24 steps. With all adapters
+and the ridge no instance reaches a stationary point: with ten conjugate gradients a step Newton's
+method leaves the loop's end and meets negative curvature, -0.02 to -0.20 of the ridge's. Without
+the ridge gradients grow five-fold in the 24 steps.
+
 References: OOD-PL, Lemmas 3 to 5 and Theorem 1; experiments/oodpl/authors.md.
 
 The picture shows geometric means over instances with their range.
@@ -416,7 +423,6 @@ EXPERIMENT = rc.Experiment(
             },
             ridge=1.0,
             step=1.3,
-            lora_step=0.5,
             size=0.03,  # r = s . h is no larger than with the built-in model, whose h is shorter
             cg=10,
             newton=3,
