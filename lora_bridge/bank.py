@@ -69,7 +69,7 @@ from lora_bridge._head import (
     most_targets,
     target_places,
 )
-from lora_bridge._hook import Adapter
+from lora_bridge._hook import Adapter, Inputs, reading_together
 from lora_bridge._memory import estimated_bytes, free_memory, kept_bytes, layers_of, recomputed
 from lora_bridge._packed import packed
 from lora_bridge._prefix import layers_below, reused
@@ -140,6 +140,7 @@ class AdapterBank:
     _bytes_by_shape: dict[Any, int] = field(init=False, repr=False, default_factory=dict)
     _options: dict[str, bool] = field(init=False, repr=False)
     _adapted: list[nn.Module] = field(init=False, repr=False)
+    _together: list[list[int]] = field(init=False, repr=False)
     _below: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -168,6 +169,7 @@ class AdapterBank:
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "modules", Modules([shape_of(module) for module in adapted]))
         object.__setattr__(self, "_adapted", adapted)
+        object.__setattr__(self, "_together", reading_together(self.model, adapted))
         object.__setattr__(self, "_below", layers_below(self.model, adapted) if self.reuse else 0)
         object.__setattr__(self, "frozen", self._one_per_module("frozen", self.frozen))
         # no later token would use a cache of keys and values
@@ -549,12 +551,16 @@ class AdapterBank:
         # one split: its gradient is one concatenation, where slices would each fill a whole X
         widths = [size for shape in self.modules.shapes for size in shape]
         parts = torch.split(X, widths, dim=-1)
+        dropout = self.dropout * train
+        # with dropout each module has an input of its own
+        groups = [[j] for j in range(len(self._adapted))] if dropout else self._together
         hooks = []
-        for j, module in enumerate(self._adapted):
-            frozen = self.frozen[j] if self.frozen else None
-            pair, dropout = (parts[2 * j], parts[2 * j + 1]), self.dropout * train
-            hook = Adapter(*pair, factor, frozen, dropout, lengths)
-            hooks.append(module.register_forward_hook(hook))
+        for group in groups:
+            inputs = Inputs([parts[2 * j + 1] for j in group], lengths)
+            for place, j in enumerate(group):
+                frozen = self.frozen[j] if self.frozen else None
+                hook = Adapter(parts[2 * j], inputs, place, factor, frozen, dropout)
+                hooks.append(self._adapted[j].register_forward_hook(hook))
         try:
             yield
         finally:
