@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import numbers
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from linsys.json_text import from_json
 from linsys.validate import InputError, check_integer, check_path, shown
 from lora_bridge.models import Loaded, load_model, longest
 
@@ -107,7 +107,7 @@ def _check_kind(folder: Path) -> None:
             f"reward model must be a folder with a config.json; found none in {folder}"
         )
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        config = from_json(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(
             f"reward model in {folder} must have a config.json that is JSON; found {error}"

@@ -23,6 +23,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from linsys.json_text import from_json
 from linsys.validate import InputError, check_instance, check_integer, check_path as path_of
 from lora_bridge.failures import writing_explained
 
@@ -114,7 +115,7 @@ def restore(checkpoint: Path | str, like: _State, about: str) -> tuple[_State, i
     """
     path = path_of("checkpoint", checkpoint)
     try:
-        manifest = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        manifest = from_json((path / "state.json").read_text(encoding="utf-8"))
         digest = manifest.pop("digest")
         if digest != _digest(path, manifest):
             raise ValueError("that its content has changed")

@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from linsys.json_text import from_json
 from linsys.validate import InputError, check_flag, check_instance, check_path as path_of
 from lora_bridge._checks import listed, texts
 from lora_bridge.published import KINDS, asked, parsed
@@ -325,7 +326,7 @@ def records_in(file: Path, read: Callable[[Any], _Item]) -> list[_Item]:
             continue
         place = f"{kind} {number} of {file}"
         try:
-            record = part if listed else json.loads(part)
+            record = part if listed else from_json(part)
             if labels is not None and isinstance(record, dict):
                 record = _labelled(record, labels, len(items) + len(refused), file)
             items.append(replace(read(record), place=place))
@@ -369,7 +370,7 @@ def _labelled(record: dict[str, Any], labels: list[str], place: int, file: Path)
 
 def _listed(text: str, file: Path) -> list[Any]:
     try:
-        return list(json.loads(text))
+        return list(from_json(text))
     except json.JSONDecodeError as error:
         raise InputError(f"`data` must be JSON; found {file} with {error}") from None
 

@@ -29,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from linsys.json_text import from_json
 from linsys.validate import InputError, check_integer, check_path
 from lora_bridge.failures import writing_explained
 from lora_bridge.peft_io import save_adapter
@@ -331,7 +332,7 @@ def _parsed(content: bytes) -> tuple[list[dict[str, Any]], bool]:
     lines, complete = [], content.endswith(b"\n") or not content
     for text in content.splitlines():
         try:
-            line = json.loads(text)
+            line = from_json(text)
             lines.append(
                 {name: line[name] for name in line.keys() | {"run", "round", "time", "values"}}
             )

@@ -8,7 +8,6 @@ and a tokenizer. No code of a model's folder is run. GGUF files and names become
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Any
 import torch
 from safetensors import safe_open
 
+from linsys.json_text import from_json
 from linsys.validate import (
     InputError,
     check_choice,
@@ -156,8 +156,8 @@ def _check_folder(path: Path) -> None:
         instead = "a PEFT adapter: give the folder of its base model" if adapter else "none"
         raise InputError(f"`model` must have a config.json in {path}; found {instead}")
     try:
-        config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        config = from_json((path / "config.json").read_text(encoding="utf-8"))
+    except ValueError as error:
         raise InputError(f"config.json in {path} must be JSON; found {_first(error)}") from None
     if not isinstance(config, dict) or "model_type" not in config:
         raise InputError(f"config.json in {path} must name a `model_type`; found none")

@@ -16,7 +16,6 @@ too, of which PEFT warns: untie them first.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from linsys.json_text import from_json
 from linsys.validate import (
     InputError,
     check_flag,
@@ -293,7 +293,7 @@ def _model_key(key: str) -> str:
 
 def _config(path: Path) -> dict[str, Any]:
     try:
-        config = json.loads((path / "adapter_config.json").read_text(encoding="utf-8"))
+        config = from_json((path / "adapter_config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"adapter must have an adapter_config.json; found {error}") from None
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from safetensors.torch import save_file
 from torch import Tensor
 
+from linsys.json_text import from_json
 from linsys.validate import InputError
 from lora_bridge import checkpoint
 from lora_bridge.failures import writing_explained
@@ -59,7 +60,7 @@ class Result:
     def after(cls, rounds: int, base: Path, clients: int) -> Result | None:
         """The result in a folder after these rounds; None if it is not complete."""
         try:
-            content = json.loads((base / "result.json").read_text(encoding="utf-8"))
+            content = from_json((base / "result.json").read_text(encoding="utf-8"))
             missing = tuple((t, client, reason) for t, client, reason in content["missing"])
             digests = {int(client): digest for client, digest in content["clients"].items()}
             result = cls(**content | {"missing": missing, "clients": digests})
@@ -112,7 +113,7 @@ class Progress(NamedTuple):
                 unreadable = unreadable or error
                 _LOG.warning("%s", error)
                 continue
-            missing = tuple((t, client, why) for t, client, why in json.loads(saved["missing"]))
+            missing = tuple((t, client, why) for t, client, why in from_json(saved["missing"]))
             return cls(saved["state"], rounds, missing)
         if unreadable is not None:
             raise unreadable

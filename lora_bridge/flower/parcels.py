@@ -17,6 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from linsys.json_text import from_json
+
 __all__ = ["Damaged", "Fact", "Lost", "Parcel", "fingerprint"]
 
 #: What a fact can be.
@@ -72,7 +74,7 @@ class Parcel:
             raise Damaged("bytes whose checksum is another one")
         end = _LENGTH + int.from_bytes(body[:_LENGTH], "big")
         try:
-            facts = json.loads(body[_LENGTH:end])
+            facts = from_json(body[_LENGTH:end])
             tensors = load(body[end:])
         except (ValueError, SafetensorError) as error:
             raise Damaged(f"bytes that are no parcel ({error})") from None

@@ -8,13 +8,13 @@ Of an identity, the checker draws random points of its own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from linsys import InputError
+from linsys.json_text import from_json
 from linsys.linalg.balls import Undecided
 from ratecheck._certify import constants
 from ratecheck._certify.certificate import FORMAT, of_identity, read, revision
@@ -69,7 +69,7 @@ def check_file(path: Path, references: Sequence[str] = ()) -> Iterator[Checked]:
 def contents(path: Path) -> list[dict[str, Any]]:
     """The certificates in a file."""
     try:
-        whole = json.loads(path.read_bytes())
+        whole = from_json(path.read_bytes())
     except OSError as error:
         raise InputError(f"certificate must be readable; found {path}: {error.strerror}") from None
     except ValueError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from linsys import InputError
+from linsys.json_text import from_json
 from ratecheck._claims.claim import Claim
 from ratecheck._commands.certify_constants import with_constants
 from ratecheck._discover.catalogue import Item, find, find_claims
@@ -96,7 +97,7 @@ def _instance(item: Item, results: Path) -> Mapping[str, Any] | None:
         return None
     path = replay_path(item, Records(results, writable=False))
     if path.is_file():
-        instance: Mapping[str, Any] = json.loads(path.read_bytes())["instance"]
+        instance: Mapping[str, Any] = from_json(path.read_bytes())["instance"]
         return instance
     if item.entry.expect != "violated" and not item.origin.endswith(".py"):
         return None

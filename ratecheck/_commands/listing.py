@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from linsys.json_text import from_json
 from ratecheck._commands import listed
 from ratecheck._discover import papers, references
 from ratecheck._discover.table import FILE, find_table
@@ -101,7 +102,7 @@ def of_project(warn: Callable[[str], None]) -> list[dict[str, Any]]:
 def last_of_papers() -> list[dict[str, Any]]:
     """Every claim and experiment of installed papers as :func:`called` had them last; no wait."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return list(json.loads(_names().read_bytes())["rows"])
+        return list(from_json(_names().read_bytes())["rows"])
     return []
 
 
@@ -142,7 +143,7 @@ def _kept(
 ) -> list[dict[str, Any]]:
     """The rows that are kept if they were made from this, else those that are read now."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        content = json.loads(path.read_bytes())
+        content = from_json(path.read_bytes())
         if made_from and content["made_from"] == made_from:
             return list(content["rows"])
     faults: dict[str, None] = {}  # of one file once

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from linsys.json_text import from_json
 from ratecheck._processes import elsewhere
 
 
@@ -125,7 +126,7 @@ def opened(path: Path) -> dict[str, Any] | None:
     >>> opened(path)
     """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        content: dict[str, Any] = json.loads(path.read_bytes())
+        content: dict[str, Any] = from_json(path.read_bytes())
         if content.pop("digest") == _seal(content):
             return content
     return None

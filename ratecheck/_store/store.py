@@ -25,6 +25,7 @@ import numpy as np
 
 from linsys import InputError
 from linsys.folder_lock import folder_lock
+from linsys.json_text import from_json
 from ratecheck._experiment import seeds
 from ratecheck._experiment.model import Block, Columns, Config, Experiment
 from ratecheck._experiment.table import Table
@@ -165,7 +166,7 @@ class Result:
         if not wanted or stated != _content_digest(table, meta):
             return None
         with contextlib.suppress(KeyError, ValueError):
-            entry = {"shard": path.name, "block": json.loads(meta["block"])}
+            entry = {"shard": path.name, "block": from_json(meta["block"])}
             self._blocks[path.name] = {**entry, "wall_s": float(meta["wall_s"])}
         return table
 
@@ -209,7 +210,7 @@ class Result:
         """Have the manifest say that a block is stored; it is written once a second at most."""
         shard = self.shard(block).name
         wall = {"wall_s": round(seconds, 6)}
-        self._blocks[shard] = {"shard": shard, "block": json.loads(_block_key(block)), **wall}
+        self._blocks[shard] = {"shard": shard, "block": from_json(_block_key(block)), **wall}
         self._unwritten = True
         if time.monotonic() - self._written >= _MANIFEST:
             self.write_manifest()
@@ -240,7 +241,7 @@ class Result:
         path = self.folder / "manifest.json"
         if not self._written and path.exists():
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                before = {e["shard"]: e for e in json.loads(path.read_text())["blocks"]}
+                before = {e["shard"]: e for e in from_json(path.read_text())["blocks"]}
                 self._blocks = {**before, **self._blocks}
         manifest = {
             "experiment": self.experiment_id,

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from linsys import InputError
+from linsys.json_text import from_json
 from ratecheck._claims.claim import RELATIONS, Claim, Entry
 from ratecheck._claims.families import category
 from ratecheck._discover import project
@@ -238,7 +239,7 @@ def _unless_known(result: Result, records: Records) -> Result:
     if not isinstance(claim, Claim) or verdict.verdict not in _SEARCHED or not path.is_file():
         return result
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        content = json.loads(path.read_bytes())
+        content = from_json(path.read_bytes())
         if content["verdict"] != "violated":
             return result
         known = replay(claim, content["instance"])

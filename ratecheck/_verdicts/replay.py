@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from linsys import InputError
+from linsys.json_text import from_json
 from ratecheck._claims.claim import VERDICTS, Claim, StatisticalClaim
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._verdicts.verdict import Verdict, replay
@@ -48,7 +48,7 @@ def replay_file(path: Path, references: Sequence[str] = ()) -> Replayed:
     """
     content = _content(path)
     name, instance, stated = (content.get(key) for key in ("id", "instance", "verdict"))
-    if not isinstance(name, str) or not isinstance(instance, Mapping):
+    if not isinstance(name, str) or not name or not isinstance(instance, Mapping):
         raise InputError(
             f"replay file must have `id` and `instance`; found {', '.join(content) or 'nothing'} "
             f"in {path}"
@@ -75,7 +75,7 @@ def _item(name: str, file: Any, references: Sequence[str]) -> Item:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
+        content = from_json(path.read_bytes())
     except OSError as error:
         raise InputError(f"replay file must be readable; found {path}: {error.strerror}") from None
     except ValueError as error:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from linsys.json_text import from_json
 from ratecheck._claims.space import Fields
 from ratecheck._store.files import write_whole
 
@@ -67,7 +68,7 @@ def tracing(path: Path) -> Iterator[Trace]:
 def violation(path: Path) -> dict[str, Any] | None:
     """The verdict of the violation that was found, if any."""
     try:
-        verdict: dict[str, Any] = json.loads(_violation(path).read_bytes())
+        verdict: dict[str, Any] = from_json(_violation(path).read_bytes())
     except (OSError, ValueError):
         return None
     return verdict

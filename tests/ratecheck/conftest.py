@@ -23,6 +23,20 @@ from ratecheck._discover import papers, registry
 EXTRA = Path(__file__).parent / "extra"
 DECAY = EXTRA / "toy" / "rates" / "decay.py"
 ROOT = Path(__file__).parents[2]
+#: A file of claims, the first of which is true.
+CLAIMS = """
+import ratecheck as rc
+
+
+@rc.claim(id="mine.one", source="s", kind="upper", fields={"x": rc.interval()}, text="at most one")
+def one(i):
+    return i.x, 1
+
+
+@rc.claim(id="mine.two", source="s", kind="upper", fields={"x": rc.interval()}, text="at most half")
+def two(i):
+    return i.x, i.x / 2 + 0.25
+"""
 
 
 def _forget() -> dict[str, ModuleType]:
