@@ -12,6 +12,7 @@ never do. They are read anew by every command.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -70,7 +71,8 @@ def in_order(path: Path) -> tuple[bool, bool, str]:
 
 def is_folder(reference: str) -> bool:
     """Whether a user's reference is a folder and not the short name of an installed paper."""
-    return reference not in papers.installed() and Path(reference).is_dir()
+    # unlike pathlib, os.path says no where the system refuses a name, as one that is too long
+    return reference not in papers.installed() and os.path.isdir(reference)
 
 
 def check_no_file(what: str, name: str) -> None:
@@ -79,7 +81,7 @@ def check_no_file(what: str, name: str) -> None:
     Raises:
         InputError: there is such a file.
     """
-    if Path(f"{name}.py").is_file():
+    if os.path.isfile(f"{name}.py"):
         raise InputError(
             f"{what} must be an id or a file; found {name!r} (did you mean {name}.py?)"
         )
@@ -115,7 +117,7 @@ def alone(places: Sequence[Path]) -> Iterator[None]:
         InputError: one that does not exist.
     """
     for place in places:
-        if not place.exists():
+        if not os.path.exists(place):
             raise InputError(f"file or folder must exist; found no {place}")
     _alone.append(places)
     try:

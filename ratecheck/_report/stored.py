@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -75,7 +76,7 @@ def stored(
 
 def _places(reference: str, broken: Broken | None) -> list[Path]:
     """A user's file or folder, or the files of the project that are about a paper of this name."""
-    if Path(reference).exists():
+    if os.path.exists(reference):
         return [Path(reference)]
     files: dict[str, list[Path]] = {}
     for path, module in project.modules(broken or project.raise_fault):
