@@ -339,8 +339,11 @@ def eq16_whole(
     on=rounds(ANY_STEP, fresh=True),
     expect="violated",
     note="f_i^S is L r/k_i-smooth, which (12) uses: f = L b^2/2 has the gradient (r/k) L b. The "
-    "condition gamma <= 1/(sqrt(18) H L) of (16) becomes 1/(sqrt(18) H L max r/k_i); 1/(3 H L max "
-    "r/k_i) is enough.",
+    "line before drops r^2/k_i^2, read here as a misprint, as the terms with c_h and sigma_h have "
+    "it again. Read as it stands, its equality is the false step, and L^2 r^2/k_i^2 is right with "
+    "the smoothness L r/k_i: either way a factor r^2/k_i^2 is lost. The instance has the same "
+    "quotient for every smaller gamma, those of Theorem 4.4 among them. The condition gamma <= "
+    "1/(sqrt(18) H L) of (16) becomes 1/(sqrt(18) H L max r/k_i); 1/(3 H L max r/k_i) is enough.",
     corrected="eq15_smoothness_corrected",
     printed_as="proof step",
     uses=["prop_d4_ii"],
