@@ -112,6 +112,21 @@ def test_expected_gradients_and_where_the_chain_begins() -> None:
     np.testing.assert_allclose(long[:, 59] / long[:, 29], 0.5, rtol=1e-6)  # 1 / B
 
 
+def test_one_lambda_of_assumption_2_serves_every_policy() -> None:
+    stack = dataclasses.replace(drawn(8), phi=np.broadcast_to(np.eye(3), (50, 3, 3)))
+    common, rng = stack.lambda_A_of_all, np.random.default_rng(9)
+    own = [
+        dataclasses.replace(stack, theta=rng.normal(scale=5, size=(50, 3, 2))).lambda_A
+        for _ in range(20)
+    ]
+    assert (common > 0).all()
+    assert (np.min(own, axis=0) >= common).all()
+    assert (stack.lambda_A > np.min(own, axis=0)).any()  # that of one policy does not serve all
+    np.testing.assert_allclose(stack.R_w_of_all(ONE), 2 / common)
+    alike = coin(0.5)  # transitions that do not depend on the action
+    np.testing.assert_allclose(alike.lambda_A_of_all, alike.lambda_A)
+
+
 # Lemmas 5 to 7.
 
 
@@ -130,7 +145,7 @@ def test_lemma_5_lacks_the_square_of_the_scores_bound(c: float) -> None:
 def test_lemma_6_lacks_the_square_of_the_scores_bound() -> None:
     for c, holds in [(1.0, True), (41.0, True), (42.0, False)]:
         stack = coin(0.05, c, phi=[1, 1])
-        measured, bound = at.lemma6_client(stack, ONE, np.ones((1, 1)), 3)
+        measured, bound = at.lemma6_client(stack, ONE, stack.R_w(ONE), np.ones((1, 1)), 3)
         np.testing.assert_allclose(measured[0], c**2 / 16 / np.arange(1, 4))
         np.testing.assert_allclose(bound[0], 4 * (1 + 4 / 0.95) ** 2 / np.arange(1, 4))
         assert (measured <= bound).all() == holds
@@ -182,7 +197,7 @@ def test_constants_of_the_variance_by_hand() -> None:
     R = np.sqrt(2) * (1 + (1 + gamma) * radius)
     mixing = (1 - rho + 4 * rho) / (1 - rho)
     pairs = [
-        (at.lemma6_client(stack, ONE, lam, 2), 4 * (1 + 2 * radius) ** 2 * mixing),
+        (at.lemma6_client(stack, ONE, stack.R_w(ONE), lam, 2), 4 * (1 + 2 * radius) ** 2 * mixing),
         (second.lemma6_corrected(stack, ONE, lam, 2), R**2 * (2 + mixing)),
         (at.lemma6_anywhere(stack, ONE, lam, stack.start, 2), 4 * R**2 * (3 - rho) / (1 - rho)),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 
 import ratecheck as rc
 from experiments.firm.claims import assembly, telescoping
-from experiments.firm.claims._periods import of_every_policy
 from experiments.firm.theory.chain import Chains
 from experiments.firm.theory.client_gradients import Estimate, Printed, synchronised
 from experiments.firm.theory.weights import smoothed
@@ -83,7 +83,7 @@ def test_lemma_9(
     gamma: float, reward: float, r_max: float, apart: float, left: float, right: float
 ) -> None:
     chains = _chains([[0.875, 0.125]] * 2, np.full((2, 2), reward), gamma, [0.5, 0.5], scale=0.7)
-    known = of_every_policy(Printed.of([chains], r_max * ONE), chains)
+    known = replace(Printed.of([chains], r_max * ONE), R_w=chains.R_w_of_all(r_max * ONE))
     assert known.R_w[0] == pytest.approx(1600, rel=1e-12)
 
     def clients(share: float) -> list[Estimate]:

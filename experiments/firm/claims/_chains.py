@@ -44,17 +44,17 @@ MEANING = {
 LONG: Mapping[str, rc.Field] = {"scale": rc.positive(low=0.1, high=100.0)}
 
 
-#: Two states, two actions, all transitions 1/2, a uniform policy, r = 1 for the first action and
-#: one feature of the critics for each state.
-SIMPLEST: Mapping[str, Any] = {
+#: Two states, two actions, all transitions 1/2, a uniform policy and r = 1 for the first action.
+COIN: Mapping[str, Any] = {
     "P": np.full((2, 2, 2), 0.5),
     "r": np.array([[[1.0], [0.0]]] * 2),
     "r_max": 1.0,
     "gamma": 0.9,
     "theta": np.zeros((2, 2)),
-    "phi": np.eye(2),
     "start": np.full(2, 0.5),
 }
+#: The same with one feature of the critics for each state.
+SIMPLEST: Mapping[str, Any] = {**COIN, "phi": np.eye(2)}
 
 
 def inside(instance: Any) -> Any:
@@ -133,6 +133,33 @@ def processes(
         given={"Assumption 2(c) with lambda_A of 0.001 or more": _definite},
         batched=True,
         meaning={name: line for name, line in MEANING.items() if name in fields},
+    )
+
+
+def _any_lambda_A(s: Any) -> Any:
+    return s.chains.lambda_A_of_all > 0
+
+
+def tabular(space: rc.Space) -> rc.Space:
+    """The space without the fields of critics' features: critics have one feature for every state.
+
+    So V = phi'w_*, hence zeta = 0, for every policy and every law of the states.
+    """
+    view = space.view
+
+    def processes_with_features(**arrays: Any) -> Any:
+        S = arrays["P"].shape[1]
+        return view(phi=0 * arrays["P"][:, :, 0] + np.eye(S, dtype=int), **arrays)
+
+    return replace(
+        space,
+        fields={name: field for name, field in space.fields.items() if name != "phi"},
+        sizes={name: ends for name, ends in space.sizes.items() if name != "d2"},
+        meaning={name: line for name, line in space.meaning.items() if name != "phi"},
+        view=processes_with_features,
+        given={},
+        assumes={**space.assumes, "Assumption 2(c): lambda_A > 0 for every policy": _any_lambda_A},
+        constructed="critics have one feature a state",
     )
 
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 import ratecheck as rc
-from experiments.firm.claims._chains import MEANING, processes
+from experiments.firm.claims._chains import MEANING, processes, tabular
 from experiments.firm.theory.assembly import SecondStep
+from experiments.firm.theory.chain import Chains
 from experiments.firm.theory.client_gradients import Estimate, Printed, smoothness
-from linsys.linalg import lambda_min, transpose
 
+#: Where a counterexample to a statement about actors and critics persuades.
+CREDIBLE = {"gamma": (0.1, 0.99)}
 #: Features of the policy so short that C_psi < 1, which Lemmas 4 to 6 take for granted.
 SHORT = rc.interval(low=0.1, high=0.7)
 _MEANING = {
@@ -64,13 +64,18 @@ class _Instance:
         return 2**self.of.doublings
 
 
+def of_every_policy(known: Printed, chains: Chains) -> Printed:
+    """The paper's constants with a lambda_A, and so an R_w, that serve every policy."""
+    return replace(known, R_w=chains.R_w_of_all(known.r_max))
+
+
 class OnePolicy(_Instance):
     """States of d_pi and critics in H, between w_* and some point."""
 
     @cached_property
     def known(self) -> Printed:
         """The paper's constants."""
-        return Printed.of([self.chains], self.r_max)
+        return of_every_policy(Printed.of([self.chains], self.r_max), self.chains)
 
     @cached_property
     def at(self) -> Estimate:
@@ -92,17 +97,10 @@ def printed(extra: Mapping[str, rc.Field] | None = None, **sizes: tuple[int, int
     return _space(fields, OnePolicy, **sizes)
 
 
-def of_every_policy(known: Printed, chains: Any) -> Printed:
-    """The paper's constants with a lambda_A, and so an R_w, that serve every policy.
-
-    -x'A x >= (1 - gamma) sum_s d_pi(s) (phi(s)'x)^2, and d_pi(s) is at least the smallest P(s|s',
-    a). Where transitions do not depend on the action, all policies have one lambda_A.
-    """
-    P = chains.P
-    spread = lambda_min(transpose(chains.phi) @ chains.phi)
-    least = (1 - chains.gamma) * P.min(axis=(1, 2, 3)) * spread
-    alike = (P[:, :, :1] == P).all(axis=(1, 2, 3))
-    return replace(known, R_w=2 * known.r_max / np.where(alike, chains.lambda_A, least))
+def printed_tabular(extra: Mapping[str, rc.Field], **sizes: tuple[int, int]) -> rc.Space:
+    """Instances of :class:`OnePolicy` with tabular critics, so that zeta = 0 for every policy."""
+    fields = {"w": rc.ball("M", "S"), **extra}
+    return replace(tabular(printed(fields, **sizes)), credible=CREDIBLE)
 
 
 class Synchronised(_Instance):
@@ -115,23 +113,18 @@ class Synchronised(_Instance):
 
     @cached_property
     def pair(self) -> list[Estimate]:
-        """What the clients estimate; critics are in the ball that the policy's own lambda_A gives.
-
-        H, whose lambda_A serves every policy, is at least as large.
-        """
-        R_w = self.chains.R_w(self.r_max)
+        """What the clients estimate."""
+        R_w = self.known.R_w
         w = self.critics * R_w[:, None, None, None]
         return [Estimate(self.chains, w[:, c], self.r_max, R_w, restarted=False) for c in range(2)]
 
 
-#: Where a counterexample to a statement about actors and critics persuades.
-CREDIBLE = {"gamma": (0.1, 0.99)}
 SYNCHRONISED = replace(
     _space(
         {
             "scale": SHORT,
             "critics": rc.ball(2, "M", "d2"),
-            "doublings": rc.whole_numbers(low=0, high=40),
+            "doublings": rc.whole_numbers(low=0, high=20),
         },
         Synchronised,
     ),
@@ -154,9 +147,6 @@ RESTARTED = _space(
         "scale": rc.positive(low=0.1, high=10.0),
         "w": rc.ball("M", "d2"),
         "radius": rc.positive(low=0.01, high=10.0),
-        "lam": rc.simplex("M"),
-        "doublings": rc.whole_numbers(low=0, high=10),
-        "clients": rc.whole_numbers(low=1, high=8),
     },
     Restarted,
 )
@@ -191,22 +181,6 @@ class Pair(_Period):
         return of_every_policy(Printed.of(self.step.policies, self.r_max), self.chains)
 
 
-def _tabular(space: rc.Space) -> rc.Space:
-    """A space whose critics have one feature for every state; lambda_A is positive."""
-    view = space.view
-
-    def processes_with_features(**arrays: Any) -> Any:
-        S = arrays["P"].shape[1]
-        return view(phi=0 * arrays["P"][:, :, 0] + np.eye(S, dtype=int), **arrays)
-
-    fields = {name: field for name, field in space.fields.items() if name != "phi"}
-    sizes = {name: ends for name, ends in space.sizes.items() if name != "d2"}
-    meaning = {name: line for name, line in space.meaning.items() if name != "phi"}
-    return replace(
-        space, fields=fields, sizes=sizes, meaning=meaning, view=processes_with_features, given={}
-    )
-
-
 def _pair(**ranges: rc.Field) -> rc.Space:
     fields = {
         "scale": SHORT,
@@ -217,7 +191,7 @@ def _pair(**ranges: rc.Field) -> rc.Space:
         "a": rc.positive(low=1e-3, high=1.0),
         **ranges,
     }
-    space = _tabular(_space(fields, Pair, S=(2, 2), X=(8, 8)))
+    space = tabular(_space(fields, Pair, S=(2, 2), X=(8, 8)))
     return replace(
         space,
         credible=CREDIBLE,

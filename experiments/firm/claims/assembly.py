@@ -8,16 +8,21 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.claims._chains import SIMPLEST, processes
-from experiments.firm.claims._periods import SHORT, of_every_policy, period, printed
-from experiments.firm.claims._tabular import tabular
+from experiments.firm.claims._chains import COIN, processes, tabular
+from experiments.firm.claims._periods import (
+    CREDIBLE,
+    SHORT,
+    of_every_policy,
+    period,
+    printed_tabular,
+)
 from experiments.firm.claims.descent import SYNCHRONISED
 from experiments.firm.claims.telescoping import INSIDE
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import assembly
 from experiments.firm.theory.client_gradients import Estimate, Printed, first_terms
 from experiments.firm.theory.descent import Round
-from linsys.linalg import Numbers, norm, squared
+from linsys.linalg import Numbers, norm
 
 # The gradient error, (17).
 
@@ -27,7 +32,7 @@ from linsys.linalg import Numbers, norm, squared
     ref="equation (17)",
     family=[
         {
-            **SIMPLEST,
+            **COIN,
             "scale": 0.7,
             "w": np.zeros((1, 2)),
             "share": 1e-6,
@@ -41,15 +46,7 @@ from linsys.linalg import Numbers, norm, squared
     tex=r"\mathbb E[\mathcal T^{\rm gradient-error}_{1,1}]\le12\zeta+\frac{12}C"
     r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}+\frac{12}C\sum_c\max_j"
     r"\mathbb E\|w_*^{j,c}-w^{j,c}\|^2",
-    on=tabular(
-        printed(
-            {
-                "w": rc.ball("M", "S"),
-                "lam": rc.simplex("M"),
-                "clients": rc.whole_numbers(low=1, high=8),
-            }
-        )
-    ),
+    on=printed_tabular({"lam": rc.simplex("M"), "clients": rc.whole_numbers(low=1, high=8)}),
     expect="violated",
     note="Lemma 4 is false: w = w_* and B to infinity leave ||sum_j lambda^j (Delta^j - grad "
     "J^j)||^2, which nothing on the right covers, as zeta = 0: Delta lacks the factor gamma/(1 - "
@@ -67,7 +64,6 @@ def eq17(at: Estimate, lam: Numbers, known: Printed, clients: Numbers, size: Num
     with one policy and one critic, which has one feature for each state, so that zeta = 0;
     lambda_t known before the step, independent states of d_pi, C_psi < 1.
     """
-    known = of_every_policy(known, at.chains)
     measured = assembly.gradient_error(at, lam, at.chains.jac, clients, size)
     return measured, assembly.errors(at, known, clients, size)
 
@@ -91,16 +87,9 @@ def eq17_corrected(step: assembly.SecondStep, lam: Numbers, size: Numbers) -> rc
     R_w), zeta under nu. Each client has a policy and critics of its own; lambda_t is known before
     the step.
     """
-    weight, C = lam[..., None], step.clients
-    gaps = np.stack([(weight * (at.mean - at.gradient)).sum(axis=1) for at in step.now])
-    alone = [
-        assembly.gradient_error(at, lam, at.gradient, 1, size)  # type: ignore[arg-type]
-        for at in step.now
-    ]
-    # noises of two clients have the mean product zero, their biases have not
-    measured = np.stack(alone).sum(axis=0) - squared(gaps).sum(axis=0) + squared(gaps.sum(axis=0))
-    bound = np.stack([at.bias.max(axis=-1) for at in step.now]).sum(axis=0) / C
-    return measured / C**2, bound**2 + step.now[0].limit ** 2 / (C * size)
+    bias = sum(at.bias.max(axis=-1) for at in step.now) / step.clients
+    noise = step.now[0].limit ** 2 / (step.clients * size)
+    return assembly.restarted_error(step.now, lam, size), bias**2 + noise
 
 
 # (25), (27) and (33).
@@ -114,16 +103,13 @@ def eq17_corrected(step: assembly.SecondStep, lam: Numbers, size: Numbers) -> rc
     tex=r"\mathbb E[\mathcal T_{1,1}]\le12\zeta+\frac{12}C\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa"
     r"\rho)}{(1-\rho)B}+\frac{12}C\sum_c\max_j\mathbb E\|w_*^{j,c}-w^{j,c}\|^2+"
     r"\mathcal E_{\rm MGDA}(t)",
-    on=tabular(
-        printed(
-            {
-                "w": rc.ball("M", "S"),
-                "clients": rc.whole_numbers(low=1, high=8),
-                "beta": rc.positive(low=1e-3, high=1e3),
-                "a": rc.positive(low=1e-9, high=1.0),
-            },
-            M=(1, 1),
-        )
+    on=printed_tabular(
+        {
+            "clients": rc.whole_numbers(low=1, high=8),
+            "beta": rc.positive(low=1e-3, high=1e3),
+            "a": rc.positive(low=1e-9, high=1.0),
+        },
+        M=(1, 1),
     ),
     expect="violated",
     note="(17) is false, and with B to infinity and a to zero (24) adds nothing. The factor 2 of "
@@ -134,7 +120,6 @@ def eq25(at: Any, known: Any, clients: Any, size: Any, beta: Any, a: Any) -> rc.
     """E T_{1,1} <= (17) + (24). Here for M = 1, where lambda = 1 and nothing disagrees, K = 1, and
     clients and critics as in firm.eq17.
     """
-    known = of_every_policy(known, at.chains)
     measured = assembly.gradient_error(at, 1 + 0 * at.distance, at.chains.jac, clients, size)
     critic = at.distance.max(axis=-1)
     gap = first_terms(known, size, critic) + 4 * known.L_J * known.R * (a / known.L_J)
@@ -223,6 +208,7 @@ _PROCESSES = tabular(
 CRITICS = replace(
     _PROCESSES,
     view=_random_critics,
+    credible=CREDIBLE,
     assumes={
         **_PROCESSES.assumes,
         **INSIDE,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import ratecheck as rc
-from experiments.firm.claims._chains import LONG, SIMPLEST, WALKS, inside, processes
-from experiments.firm.claims._tabular import tabular
+from experiments.firm.claims._chains import COIN, LONG, WALKS, inside, processes, tabular
 from experiments.firm.paper import PAPER
 from experiments.firm.theory import critic_bounds as at, smoothness
 from experiments.firm.theory.chain import Chains
@@ -16,12 +16,12 @@ from linsys.linalg import Numbers, norm, squared
 
 LAM = {"lam": rc.simplex("M")}
 PLAIN = processes()
-TABULAR = tabular(processes(LAM))
+TABULAR = replace(tabular(processes(LAM)), credible={"gamma": (0.1, 0.99)})
 WEIGHTED_LONG = processes({**LAM, **LONG})
 CRITICS = processes({"w": rc.ball("M", "d2"), **LAM})
 TWO_POLICIES = processes({"other": rc.reals("S", "A", magnitude=(0.1, 5.0)), **LONG})
 #: Where a tabular critic leaves a bias of Lemma 4.
-_BIASED = [{**SIMPLEST, "gamma": gamma, "lam": [1.0]} for gamma in (0.9, 0.95)]
+_BIASED = [{**COIN, "gamma": gamma, "lam": [1.0]} for gamma in (0.9, 0.95)]
 
 # Lemma 2.
 

@@ -26,8 +26,9 @@ from linsys.linalg import norm
 BATCHES = period({"batches": rc.simplex(2, "X"), "scale": SHORT}, clients=(2, 2))
 #: Two clients with any critics and batches of 2^doublings transitions.
 CLIENTS = period({"doublings": rc.whole_numbers(low=0, high=20)}, clients=(2, 2))
-#: Clients with opposite critics (280, -280) in a ball of radius 400, w_* = 0. An action leads to
-#: the state of its number with probability 7/8, or 63/64: the space raises every entry to 1/64.
+#: Clients with opposite critics, 0.175 R_w times (1, -1), where w_* = 0. An action leads to the
+#: state of its number with probability 7/8, or 63/64 (the space raises every entry to 1/64). So
+#: every policy has d_pi(s) >= 1/8, or 1/64, hence lambda_A = 0.1/8, or 0.1/64, serves all.
 _OPPOSED = [
     {
         **SIMPLEST,
@@ -35,8 +36,8 @@ _OPPOSED = [
         "r": np.zeros((2, 2, 1)),
         "r_max": 10.0,
         "scale": 0.7,
-        "critics": [[[0.7, -0.7]], [[-0.7, 0.7]]],
-        "doublings": 40,
+        "critics": [[[0.175, -0.175]], [[-0.175, 0.175]]],
+        "doublings": 20,
     }
     for stay in (55 / 62, 1.0)
 ]
@@ -263,11 +264,9 @@ def restarted_bias(at: Estimate) -> rc.Sides:
     "gamma)/8 serves all of them, and R_w = 1600. The critics (280, -280) and (-280, 280) of H "
     "give gradients 132 apart in the mean, against 4 sqrt(396) + 22.7 = 102 with B = 2^20. Rewards "
     "need not vanish: gamma = 0.99, r = r_max = 1 and the critics w_* +- (264, -264) have 137 "
-    "against 100. In the counterexamples kept, batches are so large that the noise vanishes, and "
-    "critics are in a ball within H, that of the policy's own lambda_A. Even exact critics do not "
-    "save it for t > t_0: gradients estimate Delta, and L_J is no Lipschitz constant of Delta "
-    "(firm.eq48_policies). The corrected lemma is about grad H, for which (24) and Theorem 1 can "
-    "be stated.",
+    "against 100. Even exact critics do not save it for t > t_0: gradients estimate Delta, and L_J "
+    "is no Lipschitz constant of Delta (firm.eq48_policies). The corrected lemma is about grad H, "
+    "for which (24) and Theorem 1 can be stated.",
     corrected="lemma9_corrected",
     uses=["eq47_48", "eq50_52"],
     main=True,

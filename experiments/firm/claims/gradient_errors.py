@@ -231,9 +231,10 @@ _FACTOR = r"\frac{(r_{\max}+2R_w)^2(1-\rho+4\kappa\rho)}{(1-\rho)B}"
 )
 def lemma6_client(chains: Any, r_max: Any, lam: Any) -> rc.Sides:
     """E||(g(w_*) - Delta(w_*)) lambda||^2 <= 4 (r_max + 2 R_w)^2 (1 - rho + 4 kappa rho) / ((1 -
-    rho) B) for B = 1, ..., 8 transitions of the stationary chain, kappa = 1.
+    rho) B) for B = 1, ..., 8 transitions of the stationary chain, kappa = 1, and the R_w of a
+    lambda_A that serves every policy.
     """
-    return at.lemma6_client(chains, r_max, lam, 8)
+    return at.lemma6_client(chains, r_max, chains.R_w_of_all(r_max), lam, 8)
 
 
 @PAPER.upper(
@@ -254,9 +255,10 @@ def lemma6(
     """(3/C^2) sum_c E||(g^c(w_*) - Delta^c(w_*)) lambda||^2 <= (12/C) (r_max + 2 R_w)^2 (1 - rho +
     4 kappa rho) / ((1 - rho) B), C = 2 clients with two policies, B = 1, ..., 8.
     """
-    here, bound = at.lemma6_client(chains, r_max, lam, longest)
-    other, larger = at.lemma6_client(there, r_max, lam, longest)
-    return 3 * (here + other) / 4, 3 * np.maximum(bound, larger) / 2
+    R_w = chains.R_w_of_all(r_max)
+    here, bound = at.lemma6_client(chains, r_max, R_w, lam, longest)
+    other, _ = at.lemma6_client(there, r_max, R_w, lam, longest)
+    return 3 * (here + other) / 4, 3 * bound / 2
 
 
 @PAPER.upper(
@@ -273,7 +275,7 @@ def lemma6_one_hot(chains: Any, r_max: Any, lam: Any) -> rc.Sides:
     B) for one logit per state and action, B = 1, ..., 8 transitions of the stationary chain, kappa
     = 1.
     """
-    return at.lemma6_client(chains, r_max, lam, 8)
+    return at.lemma6_client(chains, r_max, chains.R_w(r_max), lam, 8)
 
 
 @PAPER.upper(

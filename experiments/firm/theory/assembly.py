@@ -33,6 +33,7 @@ C_psi^2 gamma (sqrt(zeta) + sqrt(eps))^2 if E max ||w_* - w||^2 <= eps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,15 +50,27 @@ from experiments.firm.theory.program import weights
 from linsys.linalg import Numbers, squared
 
 
+def _moments(at: Estimate, lam: Numbers, target: Numbers) -> tuple[Numbers, Numbers]:
+    """Bias (B, d) and variance (B,) of one transition's sum_j lambda^j (g^j - target^j)."""
+    weighed = (lam[:, None, None, None, :, None] * at.samples).sum(axis=-2)
+    mean = at.average(weighed)
+    spread = at.average(squared(weighed - mean[:, None, None, None]))
+    return np.asarray(mean - (lam[..., None] * target).sum(axis=1)), spread
+
+
 def gradient_error(
     at: Estimate, lam: Numbers, target: Numbers, clients: Numbers, size: Numbers
 ) -> Numbers:
     """E||(1/C) sum_c sum_j lambda^j (g^{j,c} - target^j)||^2 of C clients at one policy, (B,)."""
-    weighed = (lam[:, None, None, None, :, None] * at.samples).sum(axis=-2)
-    mean = at.average(weighed)
-    spread = at.average(squared(weighed - mean[:, None, None, None]))
-    bias = mean - (lam[..., None] * target).sum(axis=1)
+    bias, spread = _moments(at, lam, target)
     return np.asarray(squared(bias) + spread / (clients * size))
+
+
+def restarted_error(each: Sequence[Estimate], lam: Numbers, size: Numbers) -> Numbers:
+    """E||(1/C) sum_c sum_j lambda^j (g^{j,c} - grad H^j(theta^c))||^2 of these clients, (B,)."""
+    moments = [_moments(at, lam, at.gradient) for at in each]
+    biases, spreads = (np.stack(part).sum(axis=0) for part in zip(*moments, strict=True))
+    return np.asarray((squared(biases) + spreads / size) / len(each) ** 2)
 
 
 def errors(at: Estimate, known: Printed, clients: Numbers, size: Numbers) -> Numbers:

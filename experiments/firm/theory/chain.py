@@ -249,6 +249,22 @@ class Chains:
         return np.asarray(2 * r_max / self.lambda_A)
 
     @cached_property
+    def lambda_A_of_all(self) -> Numbers:
+        """A lambda of Assumption 2(c) that serves every policy, shape (B,); at most lambda_A.
+
+        -x'A x >= (1 - gamma) sum_s d_pi(s) (phi(s)'x)^2, and d_pi(s) is at least the smallest
+        P(s|s', a). Where transitions do not depend on the action all policies have one lambda_A.
+        """
+        least = self.P.min(axis=(1, 2))[..., None]
+        common = (1 - self.gamma) * lambda_min(transpose(self.phi) @ (least * self.phi))
+        alike = (self.P[:, :, :1] == self.P).all(axis=(1, 2, 3))
+        return np.asarray(np.where(alike, self.lambda_A, common))
+
+    def R_w_of_all(self, r_max: Numbers) -> Numbers:
+        """2 r_max / lambda_A, the radius of H, with one lambda_A for every policy; shape (B,)."""
+        return np.asarray(2 * r_max / self.lambda_A_of_all)
+
+    @cached_property
     def overlap(self) -> Numbers:
         """rho = max ||P(.|s, a) - P(.|s', a')||_TV, with which kappa = 1 is valid in Lemma 2, (B,).
 

@@ -2,9 +2,9 @@
 
 Functions of stacks of processes (:class:`experiments.firm.theory.chain.Chains`), r_max (B,),
 weights lambda (B, M), critics' weights w (B, M, d2) and the number of transitions in a batch.
-Statements return ``(measured, bound)``, B first. Constants are those of the policy at hand, the
-smallest that the assumptions allow: lambda_A of Assumption 2(c), C_psi = sqrt(2) c, kappa = 1 and
-rho = ``Chains.overlap``.
+Statements return ``(measured, bound)``, B first. Constants serve every policy, C_psi = sqrt(2) c,
+kappa = 1 and rho = ``Chains.overlap``, but for lambda_A of Assumption 2(c): it is that of the
+policy at hand, the largest that the assumption allows, unless a radius is given.
 
 >>> import numpy as np
 >>> xi = np.array([[[[[1.0]], [[-1.0]]]]])  # one client, a coin
@@ -128,11 +128,11 @@ def mixing_factor(chains: Chains, first: int = 1) -> Numbers:
 
 
 def lemma6_client(
-    chains: Chains, r_max: Numbers, lam: Numbers, longest: int, law: Numbers | None = None
+    chains: Chains, r_max: Numbers, radius: Numbers, lam: Numbers, longest: int
 ) -> rc.Sides:
-    """Lemma 6, one client: <= 4 (r_max + 2 R_w)^2 (1 - rho + 4 kappa rho) / ((1 - rho) B)."""
-    scale = 4 * (r_max + 2 * chains.R_w(r_max)) ** 2 * mixing_factor(chains)
-    return spread(chains, lam, longest, law), scale[:, None] / np.arange(1, longest + 1)
+    """Lemma 6, one client: <= 4 (r_max + 2 radius)^2 (1 - rho + 4 kappa rho) / ((1 - rho) B)."""
+    scale = 4 * (r_max + 2 * radius) ** 2 * mixing_factor(chains)
+    return spread(chains, lam, longest), scale[:, None] / np.arange(1, longest + 1)
 
 
 def lemma6_anywhere(
