@@ -81,7 +81,7 @@ def test_an_audit_says_what_a_current_certificate_proves(monkeypatch: pytest.Mon
         "proved at every size of its space (N 1-2, s 1-2, m 1-2, n 1-2, r 1-3) with k as drawn, "
         "but for a chance below 2^-100"
     )
-    (inequality,) = find_claims(["fslora.loss_bias_smooth"])
+    (inequality,) = find_claims(["firm.lemma4_corrected"])
     assert proof(inequality) == ""
     monkeypatch.setattr(report_kept, "meaning_of_module", lambda origin: "another revision")
     assert proof(item) == ""
