@@ -199,7 +199,7 @@ def eq24(step: assembly.SecondStep, known: Printed, size: Numbers) -> rc.Sides:
     "is at most x = gap ||lambda^c - lambda^c'||_1, gap = max_j ||g_t^{j,c} - g_t^{j,c'}||. x^2 <= "
     "2 gap (2 R) ||.||_1, and ||.||_1 <= sqrt(M) sum_i omega_i (2 R sqrt(M)/beta) 2 R by (22) and "
     "firm.lemma1_sharper; a quarter of the mean of x^2. E gap^2 is at most the sum "
-    "over j of what firm.lemma9_corrected bounds.",
+    "over j of the squares of what firm.lemma9_corrected bounds.",
 )
 def eq24_present(paths: Paths) -> rc.Sides:
     """drift_t <= (4 R^3 M/(beta C^2)) (sum_{i<=t} eta_i prod_{k>i} (1 - eta_k)) sum_{c,c'} max_j

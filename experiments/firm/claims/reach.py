@@ -136,8 +136,8 @@ def explicit_bound_vacuous(scales: reach.Scales, B: Numbers, beta: Numbers) -> r
     on=BEST,
     note="With beta as in (1), not the experiments' beta of (9). In general B grows like "
     "M^3/beta^2: 4.4e9 at beta = 1. A tabular critic on S states has lambda_A <= (1-gamma)/S, "
-    "which multiplies B by about S^8 or more as gamma goes to 1 (for S = 2 by 133 or more at "
-    "gamma = 0.5).",
+    "which multiplies B by about S^8 or more as gamma goes to 1 (for S = 2 by 132.9 or more "
+    "at gamma = 0.5).",
     uses=["explicit_bound_vacuous"],
     derivation="The derivation of firm.explicit_bound_vacuous, at gamma = 0.99.",
 )

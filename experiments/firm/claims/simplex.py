@@ -262,10 +262,10 @@ def eq3_steer_two(A: rc.Numbers, p: rc.Numbers, factor: rc.Numbers) -> rc.Sides:
     tex=r"\|A\,d\lambda\|^2+\sum_{i\ne j}\frac{d\lambda_i^2}{p_i}\le d\lambda_j\left("
     r"\frac{\lambda_j}{p_j}-\frac{\lambda_j'}{p_j'}\right)",
     on=PREFERENCES,
-    derivation="Add <Q lambda, dlambda> >= 0 and <Q' lambda', -dlambda> >= 0: dlambda' G dlambda + "
-    "sum_i dlambda_i (lambda_i'/p_i' - lambda_i/p_i) <= 0, where p_i' = p_i but for i = j. "
+    derivation="Add <Q lambda, dlambda> >= 0 and <Q' lambda', -dlambda> >= 0: <G dlambda, dlambda> "
+    "+ sum_i dlambda_i (lambda_i'/p_i' - lambda_i/p_i) <= 0, where p_i' = p_i but for i = j. "
     "dlambda_j >= 0 by (3), hence the second factor is not negative either. Where lambda_j > 0, "
-    "<g_j, A lambda> = v - lambda_j/p_j with v = lambda' Q lambda, which falls as well.",
+    "<g_j, A lambda> = v - lambda_j/p_j with v = <Q lambda, lambda>, which falls as well.",
 )
 def eq3_steer_corrected(A: Numbers, p: Numbers, factor: Numbers) -> rc.Sides:
     """||A dlambda||^2 + sum_{i != j} dlambda_i^2 / p_i <= dlambda_j (lambda_j/p_j -

@@ -154,6 +154,8 @@ def lemma_4_young(at: Conditions, epsilon: Numbers) -> rc.Sides:
 
     ||x + y||^2 <= (1 + epsilon) ||x||^2 + (1 + 1/epsilon) ||y||^2 makes (1 + epsilon) (1 - c)^2 the
     factor of the Jacobian's error, and 2 (1 + 1/epsilon) a c^2 + 1 - 2 c s that of the iterate's.
+    The proof's y is a sum of two; to bound it by twice their squares makes the 2 a 4, which is
+    worse.
     """
     jacobian = (1 + epsilon) * (1 - at.c) ** 2
     iterate = 2 * (1 + 1 / epsilon) * at.a * at.c**2 + 1 - 2 * at.c * at.s

@@ -134,7 +134,7 @@ def D2_P_corrected(run: Inner, pairs: Numbers, u: Numbers) -> rc.Sides:
     "E||grad L - g||^2 from it. The stored counterexample has the sigma_3 of theta_* at its phi. "
     "With a sigma_3 for every theta: features 0 and 1, gradients of r 1 and 0, equal chances, "
     "beta = 1, r = 0, domains of equal weight in which one order of the answers is preferred "
-    "1,000 times as often, not the same one in both: 0.2495 against 0.0030. "
+    "1,000 times as often, not the same one in both: 0.25 against 0.0010. "
     "Theorem 1 has no term for the number or the kinds of domains, which is what its method is "
     "for. A sigma_3 that is read as the spread of g about grad L, domains included, would have to "
     "contain sigma_T^2; (24) has one theta for both of its terms.",
