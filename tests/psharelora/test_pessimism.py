@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import ratecheck as rc
-from experiments.psharelora.claims import pessimism, reward_chain
+from experiments.psharelora.claims import _crowd, pessimism, reward_chain
 from experiments.psharelora.theory import chain as at
 from experiments.psharelora.theory.crowd import crowd_gain, lone_error
 from experiments.psharelora.theory.pessimism import Pessimist, against, radius
@@ -273,3 +273,51 @@ def test_concentrability_is_about_pairs_from_the_reference() -> None:
     alike = SimpleNamespace(psi=psi[None], target=target, reference=mu, mu0=mu, mu1=mu)
     assert_allclose(*claim(alike))  # one parameter: C_r is attained
     assert_allclose(pessimism._likelier(alike), 1)
+
+
+def _best_angle(system: SimpleNamespace) -> float:
+    """The angle of the column that maximises (3.3) for N_p = oo, on a grid, every w the best."""
+    kinds = system.kinds
+    angle, w = np.linspace(0, np.pi, 181)[:-1], np.linspace(-4, 4, 801)[:, None, None]
+    x = w * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+    total = 0.0
+    for many, truth in zip(kinds.many[0], kinds.delta[0, :, :, 0], strict=True):
+        y = logistic(truth)
+        mean = (y * np.log(logistic(x)) + (1 - y) * np.log(logistic(-x))).sum(axis=-1)
+        total = total + many * mean.max(axis=0)
+    return float(angle[np.argmax(total)])
+
+
+def _users(power: float, crowd: float, along: float, aside: float) -> SimpleNamespace:
+    one = np.ones(1)
+    system: SimpleNamespace = _crowd.crowd_of_users(
+        power=power * one, crowd=crowd * one, along=along * one, aside=aside * one
+    )
+    return system
+
+
+def test_the_crowd_decides_on_the_column() -> None:
+    rng = np.random.default_rng(5)
+    found = 0
+    for _ in range(40):
+        power, *rest = rng.integers(0, 3), *rng.uniform(0.2, 2.5, size=3)
+        system = _users(power, *rest)
+        if _crowd.maximal(system)[0]:
+            found += 1
+            assert _best_angle(system) == 0
+            best = np.array([[1, 0]]) * system.kinds.delta[0, :, :, 0]
+            assert_allclose(system.kinds.best[0, :, :, 0], best, atol=1e-12)
+    assert found > 10
+    # where the two others outweigh it, it does not
+    assert _best_angle(_users(0.0, 0.2, 0.1, 2.0)) != 0
+    assert not _crowd.maximal(_users(0.0, 0.2, 0.1, 2.0))[0]
+
+
+def test_no_mixture_is_better_than_the_best_policy() -> None:
+    def chooser(*v: tuple[float, float]) -> Pessimist:
+        hat = np.array([[1.0, 0.0]])
+        return Pessimist(np.array([v]), hat=hat, truth=hat, radius=np.array([0.5]))
+
+    # 1 - 0.5 sqrt 2 at (1, 1), but 1 - 0.5 half way to (1, -1)
+    assert not chooser((0.0, 0.0), (1.0, 1.0), (1.0, -1.0)).best_of_mixtures[0]
+    assert chooser((0.0, 0.0), (1.0, 1.0), (0.0, 1.0)).best_of_mixtures[0]

@@ -21,6 +21,7 @@ from experiments.oodpl.claims._inner import (
     quiet,
     strongly_convex,
 )
+from experiments.oodpl.claims._spaces import within
 from experiments.oodpl.theory.bilevel import minimiser
 from experiments.oodpl.theory.contraction import conditions
 from experiments.oodpl.theory.outer import Round, Rounds
@@ -34,6 +35,7 @@ _MEANING = {
     "R": "radius of the ball whose constants are meant",
     "spare": "P over (grad r - grad r')^2/(4 beta^2), with which L is smooth; grad r is constant",
     "tau": "chances of the domains, before they are made to sum to one",
+    "prefer": "the chance that the first answer is preferred to the second",
     "outer": "eta over 1/P_L at the first phi",
 }
 
@@ -168,18 +170,40 @@ def _domains(*, tau: Any, **fields: Any) -> Round:
 
 
 @quiet
-def _round(*, limit: bool, **fields: Any) -> SimpleNamespace:
-    return SimpleNamespace(round=replace(_domains(**fields), limit=limit))
+def _round(*, limit: bool, prefer: Any, **fields: Any) -> SimpleNamespace:
+    none = 0 * prefer
+    pair = np.stack([none, prefer, 1 - prefer, none], axis=-1).reshape(*prefer.shape, 1, 2, 2)
+    return SimpleNamespace(round=replace(_domains(pair=pair, **fields), limit=limit))
+
+
+@quiet
+def _sigma_3(s: SimpleNamespace) -> Any:
+    """(24) at every theta and phi: the two slopes of l_PL always differ by psi - psi'.
+
+    d theta_*/d phi is that of every phi, as rewards are linear.
+    """
+    run, pairs = s.round.run, s.round.pairs
+    psi = run.system.policy.psi[:, 0]
+    apart = (run.jacobian_star @ (psi[:, 0] - psi[:, 1])[..., None])[..., 0]
+    variance = pairs[:, 0, 0, 1] * pairs[:, 0, 1, 0] * norm(apart) ** 2
+    return within(s.round.by_domain(variance).max(axis=1), s.round.sigma_3)
 
 
 def one_round(limit: bool) -> rc.Space:
-    """A round of up to two domains, with inner loops of some steps or ``limit``."""
+    """A round of up to two domains, with inner loops of some steps or ``limit``.
+
+    A pair is of two different answers.
+    """
+    fields = {**_DOMAINS, "prefer": rc.interval("N", low=0.001, high=0.999)}
+    for name in ("pair", "start") if limit else ("pair",):
+        del fields[name]
+    assumes = _of_all(lambda s: s.round)
     return _space(
-        _DOMAINS,
+        fields,
         {**_TWO, "N": (1, 2), "q": (1, 2)},
         partial(_round, limit=limit),
         {"strongly convex": lambda s: s.round.by_domain(strongly_convex(s.round)).all(axis=1)},
-        _of_all(lambda s: s.round),
+        {**assumes, "Assumption 4, sigma_3 at every theta and phi": _sigma_3} if limit else assumes,
     )
 
 

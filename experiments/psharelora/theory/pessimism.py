@@ -54,10 +54,28 @@ class Pessimist:
     def _worth(self, Theta: Numbers) -> Numbers:
         return np.asarray((self.v @ Theta[..., None])[..., 0])
 
+    @property
+    def _best(self) -> Numbers:
+        """The number of the chosen policy, (..., 1)."""
+        return np.asarray(self.values.argmax(axis=-1)[..., None])
+
     def _chosen(self, of: Numbers) -> Numbers:
         """The entry of the chosen policy, of numbers (..., K)."""
-        best = self.values.argmax(axis=-1)[..., None]
-        return np.asarray(np.take_along_axis(of, best, axis=-1)[..., 0])
+        return np.asarray(np.take_along_axis(of, self._best, axis=-1)[..., 0])
+
+    @property
+    def best_of_mixtures(self) -> Numbers:
+        """Whether no mixture of policies is better than the chosen one, (...), if that has a v.
+
+        The worst value is concave in the mixture, so that its slopes at the chosen v decide.
+        """
+        length = self.length[..., None]
+        chosen = np.take_along_axis(self.v, self._best[..., None], axis=-2)
+        moved = self.v - chosen
+        slope = (moved * chosen).sum(axis=-1) / np.where(length > 0, length, 1 + 0 * length)
+        gain = self._worth(self.hat) - self._chosen(self._worth(self.hat))[..., None]
+        better = gain - self.radius[..., None] * slope > 0
+        return np.asarray(~better.any(axis=-1) | (length[..., 0] == 0))
 
     @property
     def error(self) -> Numbers:
