@@ -20,10 +20,11 @@ PAGES += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 CHANGES = {
     ("README.md", 1): ("gamma=0.01", "gamma=0.001"),
     ("certificates.md", 0): ("p.show((x - a * g)", "p.show((x + a * g)"),
-    ("expectation.md", 0): ("[0.4, 0.6]", "[0.2, 0.8]"),
-    ("expectation.md", 1): ("0.9 * x + 0.1", "0.8 * x + 0.2"),
-    ("expectation.md", 2): ("beta=5.0", "beta=0.05"),
-    ("expectation.md", 3): ("nu=1.0", "nu=2.0"),
+    ("expectation.md", 0): ("[0.25, 0.75]", "[0.5, 0.5]"),
+    ("expectation.md", 1): ("[0.4, 0.6]", "[0.2, 0.8]"),
+    ("expectation.md", 2): ("0.9 * x + 0.1", "0.8 * x + 0.2"),
+    ("expectation.md", 3): ("beta=5.0", "beta=0.05"),
+    ("expectation.md", 4): ("nu=1.0", "nu=2.0"),
     ("model.md", 0): ("gamma=0.01", "gamma=0.001"),
 }
 
