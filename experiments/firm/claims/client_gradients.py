@@ -263,8 +263,9 @@ def restarted_bias(at: Estimate) -> rc.Sides:
     "long: w_* = 0, zeta = 0, rho = 3/4. Every policy has d_pi(s) >= 1/8, so that lambda_A = (1 - "
     "gamma)/8 serves all of them, and R_w = 1600. The critics (280, -280) and (-280, 280) of H "
     "give gradients 132 apart in the mean, against 4 sqrt(396) + 22.7 = 102 with B = 2^20. Rewards "
-    "need not vanish: gamma = 0.99, r = r_max = 1 and the critics w_* +- (264, -264) have 137 "
-    "against 100. Even exact critics do not save it for t > t_0: gradients estimate Delta, and L_J "
+    "need not vanish: gamma = 0.99, r = r_max = 1 and the critics w_* +- (264, -264), 373 from "
+    "w_*, have 137 against 4 sqrt(373) + 22.5 = 100. Even exact critics do not save it for t > "
+    "t_0: gradients estimate Delta, and L_J "
     "is no Lipschitz constant of Delta (firm.eq48_policies). The corrected lemma is about grad H, "
     "for which (24) and Theorem 1 can be stated.",
     corrected="lemma9_corrected",

@@ -9,7 +9,7 @@ from experiments.fslora.claims._rounds import MANY, powers, rounds, smoothness, 
 from experiments.fslora.claims._variants import true_variant
 from experiments.fslora.paper import PAPER
 from experiments.fslora.theory import chain as at
-from experiments.fslora.theory.chain_rates import fixed_step, fresh_step
+from experiments.fslora.theory.chain_rates import fixed_step, fresh_step, proof_step
 from experiments.fslora.theory.chain_round import Round
 from linsys.linalg import Numbers, squared
 
@@ -336,14 +336,14 @@ def eq16_whole(
     ref="equation (15), the smoothness of f_i^S",
     tex=r"\sum_h\mathbb E\|\nabla f_i^{\mathcal S}(X_i^{t,h})-\nabla f_i^{\mathcal S}(X^t)\|^2\le "
     r"L^2\sum_h\mathbb E\|X_i^{t,h}-X^t\|^2",
-    on=rounds(ANY_STEP, fresh=True),
+    on=rounds(proof_step, fresh=True),
     expect="violated",
     note="f_i^S is L r/k_i-smooth, which (12) uses: f = L b^2/2 has the gradient (r/k) L b. The "
     "line before drops r^2/k_i^2, read here as a misprint, as the terms with c_h and sigma_h have "
     "it again. Read as it stands, its equality is the false step, and L^2 r^2/k_i^2 is right with "
-    "the smoothness L r/k_i: either way a factor r^2/k_i^2 is lost. The instance has the same "
-    "quotient for every smaller gamma, those of Theorem 4.4 among them. The condition gamma <= "
-    "1/(sqrt(18) H L) of (16) becomes 1/(sqrt(18) H L max r/k_i); 1/(3 H L max r/k_i) is enough.",
+    "the smoothness L r/k_i: either way a factor r^2/k_i^2 is lost. The step size is one of "
+    "Theorem 4.4 and of its proof. The condition gamma <= 1/(sqrt(18) H L) of (16) becomes "
+    "1/(sqrt(18) H L max r/k_i); 1/(3 H L max r/k_i) is enough.",
     corrected="eq15_smoothness_corrected",
     printed_as="proof step",
     uses=["prop_d4_ii"],

@@ -175,6 +175,12 @@ def needed_steps(rho: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
     )
 
 
+def proof_step(rho: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
+    """The largest gamma of Theorem 4.4 that (14), (16) and (17) take as well; rho (B, devices)."""
+    needed = needed_steps(rho, H, L, c_h)[:, :3].min(axis=-1)
+    return np.asarray(np.minimum(printed_step(rho, rho.shape[1], H, L, c_h), needed))
+
+
 def fresh_step(rho: Numbers, H: Numbers, L: Numbers, c_h: Numbers) -> Numbers:
     """gamma of the theorem with fresh sketches: all that its proof uses."""
     root = 4 * np.sqrt((c_h + 1) * agent_mean(rho**2))
