@@ -300,7 +300,7 @@ def test_the_crowd_decides_on_the_column() -> None:
     rng = np.random.default_rng(5)
     found = 0
     for _ in range(40):
-        power, *rest = rng.integers(0, 3), *rng.uniform(0.2, 2.5, size=3)
+        power, rest = float(rng.integers(0, 3)), rng.uniform(0.2, 2.5, size=3)
         system = _users(power, *rest)
         if _crowd.maximal(system)[0]:
             found += 1
