@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from linsys import InputError
 from linsys.json_text import from_json
 from ratecheck._claims.claim import Claim
 from ratecheck._commands.certify_constants import with_constants
+from ratecheck._discover import papers
 from ratecheck._discover.catalogue import Item, find, find_claims
 from ratecheck._processes import elsewhere
 from ratecheck._processes.pool import call_in_processes
@@ -18,6 +20,7 @@ from ratecheck._report.kept import replay_path
 from ratecheck._report.terminal import console, dump, progress_bar, tabulate
 from ratecheck._store.files import check_writable, write_whole
 from ratecheck._store.machine import cores
+from ratecheck._verdicts import certificates as kept
 from ratecheck._verdicts.certificates import in_words, short
 from ratecheck._verdicts.records import Records
 from ratecheck._verdicts.verdict import judge
@@ -33,10 +36,10 @@ def prove(
         results: where ``ratecheck audit`` left counterexamples.
         limit: seconds of CPU time for one claim.
         out: folder of the certificates.
-        keep: folder that gets all of them in one file, with what is not proved.
+        keep: folder that gets all of them in one file, with what is not proved; where the claims
+            are not whole papers or files, beside what it has of other claims.
     """
     from ratecheck._certify.prove import LIMIT, content
-    from ratecheck._verdicts import certificates as kept
 
     items = find_claims(references)
     for folder in filter(None, (out, keep)):
@@ -54,9 +57,22 @@ def prove(
                 progress(number + 1, len(items))
     if keep is not None:
         whole = with_constants(keep, content(proofs, items), items)
+        if not all(one in papers.installed() or os.path.exists(one) for one in references):
+            whole = _beside_others(keep, whole, {item.id for item in items})
         write_whole(keep / kept.FILE, kept.text(whole).encode())
         write_whole(keep / kept.TABLES, kept.tables(whole).encode())
     return proofs
+
+
+def _beside_others(keep: Path, whole: kept.Kept, names: Collection[str]) -> kept.Kept:
+    """What was proved of the claims of these names, in the place of what the folder has of them."""
+    if not (keep / kept.FILE).is_file():
+        return whole
+    before = kept.read(keep)
+    return {
+        kind: [*(one for one in before[kind] if one["id"] not in names), *rows]
+        for kind, rows in whole.items()
+    }
 
 
 def _proofs(

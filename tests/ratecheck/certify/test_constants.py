@@ -376,3 +376,30 @@ def test_other_certificates_are_written_beside_those_of_constants(tmp_path: Path
     assert kept.enclosed(whole) == 1
     assert "| `bounds.mean` | n = 1 | 1 | 1.0005" in (tmp_path / kept.TABLES).read_text()
     assert kept.in_words(whole["certificates"][0]).startswith("ratio proved in [1, 1.0005")
+
+
+def test_a_claim_is_written_beside_the_others_and_a_file_anew(tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    file = tmp_path / "mine.py"
+    measure = "import ratecheck as rc\n" + "".join(
+        f"""
+@rc.claim(id="mine.{name}", source="s", kind="upper", fields={{"x": rc.interval()}}, text="t")
+def {name}(i):
+    return i.x + 1, i.x
+"""
+        for name in ("one", "two", "three")
+    )
+    file.write_text(measure)
+    common = ["--out", str(tmp_path / "out"), "--write", str(tmp_path)]
+
+    def names(reference: str) -> list[str]:
+        result = run(app, ["certify", reference, *common])
+        assert result.exit_code == 0, result.output
+        return sorted(one["id"] for one in kept.read(tmp_path)["certificates"])
+
+    every = ["mine.one", "mine.three", "mine.two"]
+    assert names(str(file)) == every
+    assert names(f"{file}::mine.two") == every
+    assert names(f"{file}::mine.t*") == every
+    file.write_text(measure.replace('"mine.three"', '"mine.four"'))
+    assert names(str(file)) == ["mine.four", "mine.one", "mine.two"]
