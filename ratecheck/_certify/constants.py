@@ -68,6 +68,8 @@ _SIZES = 12
 _NEAR = Fraction(999, 1000)
 #: What is said of a certificate is rounded to so many digits, outward.
 _DIGITS = 12
+#: A certificate states the constant of the search and this share of it, against rounding; or, where
+#: the checker's way through the tree needs more, the second one, far below the 1 % that counts.
 _MARGIN, _SLACK = 1e-9, 4e-4
 #: Seconds that the evaluation under way may take after the limit.
 _GRACE = 3.0
