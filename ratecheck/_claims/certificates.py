@@ -49,7 +49,7 @@ _LARGEST = 1e300
 #: A side of more digits than this, in float64 where high precision was given, was rounded.
 _CONSTANT = 12
 _LOST_PRECISION = (
-    "left high precision; use NumPy's arithmetic and linsys.linalg in place of float(), math and "
+    "left high precision; use NumPy's arithmetic and rc.linalg in place of float(), math and "
     "np.linalg"
 )
 #: Why two evaluations of one thing must agree.
