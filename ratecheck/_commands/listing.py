@@ -19,13 +19,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from linsys.json_text import from_json
 from ratecheck._commands import listed
 from ratecheck._discover import papers, references
 from ratecheck._discover.table import FILE, find_table
 from ratecheck._fallback import folders_of
 from ratecheck._report.terminal import show_list
 from ratecheck._report.words import in_words
+from ratecheck._store.files import DAMAGED
 
 #: Packages that what is listed is computed from, besides the papers.
 _OURS = ("ratecheck", "linsys", "mgda", "lora_bridge")
@@ -101,8 +101,8 @@ def of_project(warn: Callable[[str], None]) -> list[dict[str, Any]]:
 
 def last_of_papers() -> list[dict[str, Any]]:
     """Every claim and experiment of installed papers as :func:`called` had them last; no wait."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return list(from_json(_names().read_bytes())["rows"])
+    with contextlib.suppress(*DAMAGED):
+        return list(json.loads(_names().read_bytes())["rows"])
     return []
 
 
@@ -142,8 +142,8 @@ def _kept(
     warn: Callable[[str], None],
 ) -> list[dict[str, Any]]:
     """The rows that are kept if they were made from this, else those that are read now."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        content = from_json(path.read_bytes())
+    with contextlib.suppress(*DAMAGED):
+        content = json.loads(path.read_bytes())
         if made_from and content["made_from"] == made_from:
             return list(content["rows"])
     faults: dict[str, None] = {}  # of one file once

@@ -11,8 +11,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from linsys.json_text import from_json
 from ratecheck._processes import elsewhere
+
+#: What reading a damaged file raises, which may have too many brackets inside each other.
+DAMAGED = OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
 
 
 def _refused(text: str) -> Exception:
@@ -125,8 +127,8 @@ def opened(path: Path) -> dict[str, Any] | None:
     >>> write_whole(path, sealed({"a": 1}).replace(b"1", b"2", 1))
     >>> opened(path)
     """
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        content: dict[str, Any] = from_json(path.read_bytes())
+    with contextlib.suppress(*DAMAGED):
+        content: dict[str, Any] = json.loads(path.read_bytes())
         if content.pop("digest") == _seal(content):
             return content
     return None

@@ -196,10 +196,13 @@ def test_replay_shows_both_sides_again(ratecheck: Call, judged: Path, tmp_path: 
         ({"verdict": "wrong"}, "must be a verdict; found 'wrong'"),
         ({"file": "/no/such.py"}, "claims file must exist; found no file /no/such.py"),
         ({"instance": {"q": [0.3, 0.7]}}, "must have the fields ['p']; found ['q']"),
-        ({"instance": {"p": ["a"]}}, "must hold numbers; found could not convert"),
-        ({"instance": {"p": [[0.3], 0.7]}}, "must hold numbers; found "),
+        ({"instance": {"p": ["a"]}}, "`p` must be an array of real numbers; found ['a']"),
+        (
+            {"instance": {"p": [[0.3], 0.7]}},
+            "`p` must be an array of real numbers; found [[0.3], 0.7]",
+        ),
         ({"instance": {"p": [[0.3, 0.7]]}}, "`p` must have axes"),
-        ({"instance": {"p": None}}, "`p` must have axes"),
+        ({"instance": {"p": None}}, "`p` must be an array of real numbers; found None"),
     ],
 )
 def test_malformed_replay_files_leave_two_and_one_line(
