@@ -73,11 +73,18 @@ class Group:
 
 
 @pytest.fixture(autouse=True)
-def ctrl_c() -> Iterator[None]:
-    """Ctrl-C is heard, also where it is ignored, as behind nohup; children inherit that."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def signals() -> Iterator[None]:
+    """Ctrl-C and SIGHUP are heard, also where nohup or a shell ignores them for all children."""
+    before = [
+        (number, signal.signal(number, handler))
+        for number, handler in (
+            (signal.SIGINT, signal.default_int_handler),
+            (signal.SIGHUP, signal.SIG_DFL),
+        )
+    ]
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before:
+        signal.signal(number, handler)
 
 
 @pytest.fixture
