@@ -37,7 +37,7 @@ class Cost:
     Attributes:
         runs, rounds, measurements: how many of each there will be.
         timed: rounds that were made to find out.
-        round_s, measurement_s: seconds of one, a mean over the runs; 0 where there are none.
+        round_s, measurement_s: seconds of one, a mean over all of them; 0 where there are none.
         setup_s: seconds before the first run begins, such as those of reading the model: once for a
             process that computes several times.
         other_s: seconds of all that is none of these, such as drawing data.
@@ -73,8 +73,9 @@ class Cost:
 
 @dataclass
 class _Steps:
-    """Seconds and tokens of the steps of one kind that one run has made."""
+    """How many steps of one kind a run has, and the seconds and tokens of those it has made."""
 
+    count: int
     seconds: list[float] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
 
@@ -92,7 +93,6 @@ class Probe(Watch):
         self._end = self._begun + check_number("seconds", seconds, low=0.0)
         self._setup = 0.0
         self._runs: list[dict[str, _Steps]] = []
-        self._counts = {"round": 0, "measurement": 0}
         self._tokens = 0
         self._last = (time.perf_counter(), 0)
         self._open = 0
@@ -102,9 +102,7 @@ class Probe(Watch):
         """Count a run."""
         if not self._runs:
             self._setup = time.perf_counter() - self._begun
-        self._counts["round"] += rounds
-        self._counts["measurement"] += measurements
-        self._runs.append({"round": _Steps(), "measurement": _Steps()})
+        self._runs.append({"round": _Steps(rounds), "measurement": _Steps(measurements)})
         self.rounds = 0 if self._runs[1:] and time.perf_counter() > self._end else _ROUNDS
         self._open = 1 + min(rounds, self.rounds) if self.rounds else 0
         self._last = (time.perf_counter(), self._tokens)
@@ -128,13 +126,14 @@ class Probe(Watch):
     def cost(self, complete: bool) -> Cost:
         """The cost of a computation that is over, with its runs cut off."""
         seconds = time.perf_counter() - self._begun
-        timed = {kind: [run[kind] for run in self._runs] for kind in self._counts}
+        timed = {kind: [run[kind] for run in self._runs] for kind in ("round", "measurement")}
+        counts = {kind: sum(steps.count for steps in each) for kind, each in timed.items()}
         means = {kind: _means(steps) for kind, steps in timed.items()}
         inside = sum(sum(steps.seconds) for each in timed.values() for steps in each)
         return Cost(
             runs=len(self._runs),
-            rounds=self._counts["round"],
-            measurements=self._counts["measurement"],
+            rounds=counts["round"],
+            measurements=counts["measurement"],
             timed=sum(len(steps.seconds) for steps in timed["round"]),
             round_s=means["round"][0],
             measurement_s=means["measurement"][0],
@@ -200,13 +199,16 @@ def probed(compute: Callable[[], Any], seconds: float = 60.0) -> Cost:
 
 
 def _means(runs: list[_Steps]) -> tuple[float, float]:
-    """Mean seconds and tokens of a run's last step, over the runs that made one."""
+    """Mean seconds of a run's last step and tokens, over the steps of runs that made some.
+
+    A rival's whole training may be one step of one run beside thousands of short ones.
+    """
     made = [run for run in runs if run.seconds]
-    if not made:
+    steps = sum(run.count for run in made)
+    if not steps:
         return 0.0, 0.0
-    seconds = [run.seconds[-1] for run in made]
-    tokens = [float(np.mean(run.tokens)) for run in made]
-    return float(np.mean(seconds)), float(np.mean(tokens))
+    seconds = sum(run.count * run.seconds[-1] for run in made) / steps
+    return seconds, sum(run.count * float(np.mean(run.tokens)) for run in made) / steps
 
 
 def _most_memory() -> int:

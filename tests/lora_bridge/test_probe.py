@@ -131,6 +131,20 @@ def test_tokens_are_those_that_go_through_the_model() -> None:
     assert cost.tokens == 10 * 14 + 2 * 5
 
 
+def test_a_single_long_round_beside_many_short_ones_counts_once() -> None:
+    model = small_model("llama")
+
+    def run(rounds: int, length: int) -> None:
+        def advance(x: torch.Tensor, t: int) -> torch.Tensor:
+            model(input_ids=torch.zeros(1, length, dtype=torch.long))
+            return x
+
+        repeated("a", advance, torch.ones(1), [0, rounds], lambda x: {"x": x})
+
+    cost = probed(lambda: [run(100, 7), run(1, 50)])
+    assert cost.tokens == pytest.approx(100 * 7 + 50, rel=1e-12)
+
+
 def test_free_memory_is_some_of_the_machine() -> None:
     free = free_memory()
     assert free is None or 0 < free < 2**50
