@@ -1,4 +1,4 @@
-"""AffPCL, Appendix D and Sections 5.2 and G.1: distances of solutions, and collective directions."""
+"""AffPCL, Appendix D, Sections 5.2 and G.1: distances of solutions; collective directions."""
 
 from __future__ import annotations
 
@@ -62,23 +62,23 @@ def d1j_sharper(p: g.Problem) -> None:
     )
 
 
-def _flat(weights: Numbers, values: Numbers) -> Numbers:
+def over_states(weights: Numbers, values: Numbers) -> Numbers:
     """Random vectors (B, n, ..., S, d) times the roots of the states' chances, (B, n, m)."""
     weighed = np.sqrt(weights)[..., None] * values
     return np.asarray(weighed.reshape(*weighed.shape[:2], -1))
 
 
 def _estimation(stack: PersonalStack) -> dict[str, Any]:
-    """E calE, and what the solutions, dx^c and dtheta^c make of psi(s)'deta g^{c->i}, under mu^0."""
+    """E calE, and the parts of psi(s)'deta g^{c->i}: of the solutions, dx^c and dtheta^c."""
     error = stack.ratio_error[..., None]
     mu0 = stack.mu0[:, None]
     solved = go.central_residual(stack, stack.x_star_central, stack.theta_star_central)
     x, theta = apply(stack.A, stack.dx_c[:, None]), apply(stack.Phi, stack.dtheta[:, None])
     return {
-        "mean": _flat(mu0, stack.estimation_mean[:, :, None] + 0 * error),
-        "solved": _flat(mu0, error * solved[:, None]),
-        "x": _flat(mu0, error * x[:, None]),
-        "theta": _flat(mu0, -error * theta[:, None]),
+        "mean": over_states(mu0, stack.estimation_mean[:, :, None] + 0 * error),
+        "solved": over_states(mu0, error * solved[:, None]),
+        "x": over_states(mu0, error * x[:, None]),
+        "theta": over_states(mu0, -error * theta[:, None]),
         "sigma": stack.sigma[:, None],
         "eta": norm(stack.deta),
         "rho": stack.G_rho,
@@ -110,8 +110,8 @@ def _corrected(stack: FiniteStack) -> dict[str, Any]:
     means = (weights[..., None] * parts).sum(axis=-2, keepdims=True)
     return {
         "mean": stack.mean(values),
-        "centred": _flat(weights, parts - means),
-        "parts": _flat(weights, parts),
+        "centred": over_states(weights, parts - means),
+        "parts": over_states(weights, parts),
         "noise": (stack.sigma**2 / stack.n)[:, None],
         "chi2": stack.chi2_agent,
     }
