@@ -180,3 +180,29 @@ def eq21(p: g.Problem) -> None:
     p.assume(eta <= 1, "eta <= 1", [])
     p.multiply("eta <= 1", "Cauchy-Schwarz")
     p.show((x - eta * x + eta * s).squared <= (m - eta * m + eta * n) ** 2)
+
+
+def _walks(step: Round, a: Numbers, L: Numbers, R: Numbers, K: int) -> dict[str, Any]:
+    """All clients' policies and their mean, as vectors over clients, from where they set out."""
+    clients = step.theta.shape[1]
+    share = np.sqrt((1 + 0 * a) / clients)[:, None, None]
+    count = len(a)
+    return {
+        "moved": agent_mean(step.weighed(step.local)) - step.gradient,
+        "walks": (share * step.theta).reshape(count, -1),
+        "mean": (share * (step.centre[:, None] + 0 * step.theta)).reshape(count, -1),
+        "L": L,
+        "way": a * R * K,
+    }
+
+
+@g.theorem("firm.eq26_sharper", at=_walks)
+def eq26_sharper(p: g.Problem) -> None:
+    """T_{1,2} <= L_J^2 (a R K)^2, as a mean square is no less than a variance."""
+    moved = p.vector("moved", "R^d")
+    walks, mean = p.vectors("walks mean", "R^{d C}")
+    L, way = p.parameters_named("L way")
+    p.equal(walks @ mean, mean.squared, "what a mean is")
+    p.assume(walks.squared <= way**2, "K steps of length a R or less")
+    p.assume(moved.squared <= L**2 * (walks - mean).squared, "grad J is L_J-Lipschitz; Jensen")
+    p.show(moved.squared <= (L * way) ** 2)

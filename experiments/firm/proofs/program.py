@@ -238,3 +238,54 @@ def law_curvature(p: g.Problem) -> None:
     )
     p.assume(mu * pair.step.squared <= step.squared, "mu is the least curvature of G")
     p.show((pair.beta / 2 + mu) ** 2 * pair.step.squared <= force.squared)
+
+
+def _forms(A: Numbers, other: Numbers, first: Numbers, second: Numbers) -> dict[str, Any]:
+    """The step between two weights, of the sign that makes h rise, and what is multiplied to it."""
+    gap = gram(A) - gram(other)
+    step, image = first - second, apply(gap, first + second)
+    rises = (step * image).sum(axis=-1)[:, None] >= 0
+    return {
+        "step": np.where(rises, step, -step),
+        "image": image,
+        "apart": norm(step),
+        "size": operator_norm(gap),
+    }
+
+
+@g.theorem("firm.eq39_40", at=_forms)
+def eq39_40(p: g.Problem) -> None:
+    """<lambda_1 - lambda_2, D (lambda_1 + lambda_2)> <= 2 ||D|| ||lambda_1 - lambda_2||."""
+    step, image = p.vectors("step image", "R^M")
+    apart, size = p.parameters_named("apart size")
+    p.bounded(step, apart, "||lambda_1 - lambda_2||")
+    p.bounded(image, 2 * size, "||lambda|| <= 1 on the simplex, D = G - G'")
+    p.cauchy_schwarz(step, image, "Cauchy-Schwarz")
+    p.show(step @ image <= 2 * size * apart)
+
+
+def _preferred(A: Numbers, p: Numbers, factor: Numbers) -> dict[str, Any]:
+    """Both solutions of (3), the entries but the first over roots of p, and the first ones."""
+    after_p = at.raised(p, factor)
+    before, after = at.preferred(A, p), at.preferred(A, after_p)
+    return {
+        "A_before": apply(A, before),
+        "A_after": apply(A, after),
+        "before": (before / np.sqrt(p))[:, 1:],
+        "after": (after / np.sqrt(p))[:, 1:],
+        "step": (after - before)[:, :1],
+        "price": (before / p)[:, :1],
+        "new_price": (after / after_p)[:, :1],
+    }
+
+
+@g.theorem("firm.eq3_steer_corrected", at=_preferred)
+def eq3_steer_corrected(p: g.Problem) -> None:
+    """||A d||^2 + sum_{i != 1} d_i^2/p_i <= d_1 (lambda_1/p_1 - lambda'_1/p'_1), d the change."""
+    A_before, A_after = p.vectors("A_before A_after", "R^d")
+    before, after = p.vectors("before after", "R^{M-1}")
+    step, price, new_price = p.vectors("step price new_price", "R")
+    moved, rest = A_after - A_before, after - before
+    p.assume(A_before @ moved + before @ rest + price @ step >= 0, "lambda is optimal")
+    p.assume(A_after @ moved + after @ rest + new_price @ step <= 0, "lambda' is optimal")
+    p.show(moved.squared + rest.squared <= step @ (price - new_price))
