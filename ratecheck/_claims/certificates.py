@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from linsys.linalg import is_precise, no_floats, precise, precision
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.fields import Numbers, magnitude_of
+from ratecheck._claims.instead import LEFT
 from ratecheck._claims.samples import Batch
 from ratecheck._claims.space import Fault, Fields, Unsettled, call, quiet
 
@@ -49,13 +50,14 @@ _LARGEST = 1e300
 #: A side of more digits than this, in float64 where high precision was given, was rounded.
 _CONSTANT = 12
 _LOST_PRECISION = (
-    "left high precision; use NumPy's arithmetic and rc.linalg in place of float(), math and "
-    "np.linalg"
+    f"{LEFT}; use NumPy's arithmetic and rc.linalg in place of float(), math and np.linalg"
 )
 #: Why two evaluations of one thing must agree.
 STEADY = "it must depend on {} alone, not on random numbers or on what earlier calls left behind"
-_UNSTEADY = "measure returned {} and then {} for the same instance; " + STEADY.format(
-    "the instance"
+_UNSTEADY = (
+    "measure returned {} and then {} for the same instance; "
+    + STEADY.format("the instance")
+    + " (a mean over random numbers is a claim of PAPER.statistical)"
 )
 #: Called before every call of a measure with the arrays and, where it is one at a time, its number.
 Watch = Callable[[Fields, int | None], None]
@@ -336,15 +338,15 @@ def certify(claim: Claim, fields: Fields) -> Certificate:
         Fault: if the claim cannot be evaluated in high precision, or if the instance breaks an
             assumption in high precision and in float64.
     """
-    coarse, fine = (_in_high_precision(claim, fields, digits) for digits in DIGITS)
+    coarse, fine = (in_high_precision(claim, fields, digits) for digits in DIGITS)
     violated = fine.tightness > 1 + _EXCESS
     doubtful = violated and not _agree(coarse, fine)
     if doubtful or abs(coarse.tightness - fine.tightness) > SAME:
-        again = _in_high_precision(claim, fields, DIGITS[1])
+        again = in_high_precision(claim, fields, DIGITS[1])
         if again.values != fine.values:
             raise Unsettled(_UNSTEADY.format(_sides_text(*fine.text), _sides_text(*again.text)))
     if doubtful:
-        finest = _in_high_precision(claim, fields, _FINEST)
+        finest = in_high_precision(claim, fields, _FINEST)
         violated = _agree(fine, finest)
         vanished = fine.excess < np.inf and abs(finest.excess) <= _VANISHED * fine.excess
         if not violated and not vanished:
@@ -367,7 +369,7 @@ def float64_agrees(claim: Claim, fields: Fields) -> bool:
     try:
         batch = Batch(claim.space, fields, claim.space.sizes_of(fields))
         plain = evaluate(claim, batch, trusted=True).tightness[0]
-        exact = _in_high_precision(claim, fields, DIGITS[0]).tightness
+        exact = in_high_precision(claim, fields, DIGITS[0]).tightness
     except Fault:
         return False
     return bool(abs(plain - exact) <= SAME)
@@ -396,7 +398,7 @@ def _agree(coarse: _PreciseSides, fine: _PreciseSides) -> bool:
     return bool(a > 0 and b > 0 and (b == np.inf or abs(a - b) <= _AGREE * b))
 
 
-def _in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSides:
+def in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSides:
     """The tightest entry of one instance, evaluated with so many digits."""
     with precision(digits), quiet():
         exact = Batch(claim.space, claim.space.precise(fields), claim.space.sizes_of(fields))

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.space import Fields, Sizes, Space
@@ -64,6 +65,12 @@ class Batch:
     def passing(self) -> dict[str, Numbers]:
         """Which instances pass each predicate of ``given``, every shape (B,)."""
         return {name: self.space.passes(name, self.views) for name in self.space.given}
+
+    @cached_property
+    def passed(self) -> NDArray[np.bool_]:
+        """Which instances pass all of them, shape (B,)."""
+        every = [np.ones(len(self), dtype=bool), *self.passing.values()]
+        return np.asarray(np.logical_and.reduce(every), dtype=bool)
 
     @cached_property
     def broken(self) -> tuple[str, int] | None:

@@ -23,6 +23,7 @@ from linsys.linalg import precise
 from linsys.validate import shown
 from ratecheck._claims.counts import counting
 from ratecheck._claims.fields import FEW, Field, Numbers
+from ratecheck._claims.instead import instead
 from ratecheck._claims.places import place_of
 from ratecheck._processes.limit import TimeLimit
 
@@ -47,6 +48,10 @@ class Fault(Exception):
     def __init__(self, reason: str, index: int = 0) -> None:
         super().__init__(reason)
         self.reason, self.index = reason, index
+
+
+class Imprecise(Fault):
+    """A measure leaves high precision, by something that has a counterpart in it."""
 
 
 class Unsettled(Fault):
@@ -95,10 +100,16 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
         said = f": {error}" if str(error) else ""
         text = " ".join(f"{what} raised {type(error).__name__}{said}".split())
         added = [hint for sign, hint in _HINTS.items() if sign in text]
+        if better := instead(error):
+            text, added = (
+                f"{what} leaves high precision, in which violations are confirmed: use {better}",
+                [],
+            )
         at = place_of(error)
         if at is not None and what == "measure":
             added.append(f"{Path(at.filename).name}:{at.lineno}")
-        raise Fault("".join([text[:300], *(f" ({one})" for one in added)]), index) from error
+        kind = Imprecise if better else Fault
+        raise kind("".join([text[:300], *(f" ({one})" for one in added)]), index) from error
     if what == "measure":
         _check_sides(function, value, index)
     return value

@@ -28,7 +28,7 @@ def slow():
 )
 def hat(x):
     global confirmed
-    if confirmed == 2:
+    if confirmed == 3:  # the first time it is asked for, before the search
         slow()
     confirmed += not isinstance(x, float)
     return 1 - abs(x - 0.37), 0.9

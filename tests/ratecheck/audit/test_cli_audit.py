@@ -393,17 +393,17 @@ def test_show_says_of_a_claim_what_audit_show_does(ratecheck: Call, tmp_path: Pa
 def test_what_holds_in_float64_alone_is_told(ratecheck: Call, tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(
-        "import math\nimport ratecheck as rc\n"
+        "import numpy as np\nimport ratecheck as rc\n"
         "@rc.Paper('mine', 'mine').upper('root', ref='L', on={'x': rc.interval()})\n"
         "def root(x):\n"
         "    'A root of a number of at most one is at most two.'\n"
-        "    return math.sqrt(x), 2\n"
+        "    return np.hypot(x, 0), 2\n"
     )
     said = ratecheck("audit", path, "--out", tmp_path / "out", *ONE)
     assert said.code == 0
     told = " ".join(said.out.split())
-    assert "mine.root: holds, ratio in float64 only: measure raised TypeError: left" in told
-    assert "in place of float(), math and np.linalg (mine.py:6)" in told
+    assert "mine.root: holds, ratio in float64 only: measure raised " in told
+    assert "(mine.py:6)" in told
 
 
 def test_every_file_of_certificates_that_is_named_is_checked(

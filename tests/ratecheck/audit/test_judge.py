@@ -216,6 +216,10 @@ def test_a_bound_of_nearly_zero_is_a_borderline_case() -> None:
         (lambda s: (sum(range(s.x)), 1), "(int(n) makes an integer of a whole number that is "),
         (
             lambda s: (np.linalg.solve(s.x * np.eye(2), np.array([s.x, s.x])), 0.5),
+            "use rc.linalg.solve in place of np.linalg.solve",
+        ),
+        (
+            lambda s: (np.linalg.det(s.x * np.eye(2)), 0.5),
             "use rc.linalg in place of np.linalg",
         ),
     ],

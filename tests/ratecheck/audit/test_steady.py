@@ -222,11 +222,11 @@ def test_sides_that_are_rounding_have_no_ratio() -> None:
 def test_float64_alone_shows_no_holds_above_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all candidates were used up before high precision could have been asked about one."""
     monkeypatch.setattr(search, "_CHECKED_IN_ALL", 0)
-    verdict = rc.judge(upper(lambda s: (float(s.x), 0.5)))
+    verdict = rc.judge(upper(lambda s: (np.hypot(s.x, 0), 0.5)))
     assert verdict.verdict == "error"
     assert verdict.reason.startswith("float64 exceeds the bound, but measure ")
     monkeypatch.setattr(verdict_module, "CANDIDATE", np.inf)
-    shown: rc.Verdict = rc.judge(upper(lambda s: (float(s.x), 0.5)))
+    shown: rc.Verdict = rc.judge(upper(lambda s: (np.hypot(s.x, 0), 0.5)))
     assert shown.verdict == "holds"
     assert shown.ratio is not None
     assert shown.ratio > 1

@@ -306,19 +306,74 @@ def test_what_our_packages_refuse_is_shown_at_the_line_that_asked_for_it() -> No
     assert "a single number becomes an array by np.array([x])" in single.reason
 
 
-FLOATS = {
-    "np.linalg": lambda s: (np.linalg.norm(np.outer(s.x, s.y), 2), 0.9 * norm(s.x) * norm(s.y)),
-    "math": lambda s: (math.sqrt(s.x @ s.x), 0.9 * math.sqrt(s.x @ s.x)),
-    "float": lambda s: (s.x * float(norm(s.y)), 0.9 * norm(s.x) * norm(s.y)),
+FLOATS: dict[str, tuple[Any, str]] = {
+    "np.linalg": (
+        lambda s: (np.linalg.norm(np.outer(s.x, s.y), 2), 0.9 * norm(s.x) * norm(s.y)),
+        "rc.linalg.operator_norm or rc.linalg.norm in place of np.linalg.norm",
+    ),
+    "math": (
+        lambda s: (math.sqrt(s.x @ s.x), 0.9 * math.sqrt(s.x @ s.x)),
+        "np.sqrt in place of math.sqrt",
+    ),
+    "float": (
+        lambda s: (s.x * float(norm(s.y)), 0.9 * norm(s.x) * norm(s.y)),
+        "the number itself in place of float() of it",
+    ),
+    "zeros": (
+        lambda s: (filled(np.zeros(2), s.x), 2),
+        "np.array([..]) of its entries in place of assignments to empty, in float64",
+    ),
+    "in place": (
+        lambda s: (added(np.zeros(len(s.x)), s.x), 2),
+        "y = y + x in place of y += x, which keeps the kind of numbers of y",
+    ),
 }
 
 
+def filled(empty: Any, x: Any) -> Any:
+    empty[0] = x.sum()
+    return empty
+
+
+def added(total: Any, x: Any) -> Any:
+    total += x
+    return total
+
+
 @pytest.mark.parametrize("name", FLOATS)
-def test_a_measure_in_float64_alone_never_gives_a_violation(name: str) -> None:
-    verdict = rc.judge(upper(FLOATS[name], VECTORS))
+def test_a_measure_in_float64_alone_is_refused_before_the_search(name: str) -> None:
+    verdict = rc.judge(upper(FLOATS[name][0], VECTORS))
+    assert (verdict.verdict, verdict.instances) == ("error", 2)
+    told = f"high precision, in which violations are confirmed: use {FLOATS[name][1]}"
+    assert told in verdict.reason
+    assert re.search(r"\(test_verdicts\.py:\d+\)$", verdict.reason)
+    with pytest.raises(rc.InputError, match="leaves high precision"):
+        rc.tightest(upper(FLOATS[name][0], VECTORS))
+
+
+def test_a_measure_in_float64_alone_never_gives_a_violation() -> None:
+    scarce = upper(lambda s: (np.hypot(s.x, s.y), 0.9 * (s.x + s.y)))
+    verdict = rc.judge(scarce)
     assert verdict.verdict == "error"
+    assert verdict.instances > 100
     assert verdict.reason.startswith("float64 exceeds the bound, but measure ")
     assert verdict.counterexample is not None
+    rare = upper(lambda s: (math.sqrt(s.x) if s.x == 1 else s.x, 0.9 if s.x == 1 else 2.0))
+    verdict = rc.judge(rare)  # only where it is tight
+    assert verdict.reason.startswith("float64 exceeds the bound, but measure leaves high precision")
+
+
+def test_chance_is_noticed_at_the_first_instances() -> None:
+    measured = []
+
+    def measure(s: Any) -> tuple[Any, Any]:
+        measured.append(s.x)
+        return np.random.default_rng().normal(), 10 + s.x
+
+    verdict = rc.judge(upper(measure))
+    assert verdict.verdict == "error"
+    assert len(measured) == 4
+    assert "a claim of PAPER.statistical" in verdict.reason
 
 
 def test_an_instance_that_measure_changes_is_an_error() -> None:
@@ -510,7 +565,8 @@ def test_watch_sees_every_instance_before_it_is_measured() -> None:
     measured: list[float] = []
 
     def measure(s: Any) -> tuple[Any, Any]:
-        measured.append(float(s.x))
+        if isinstance(s.x, float):  # no number of high precision
+            measured.append(s.x)
         return s.x, 2.0
 
     def watch(fields: dict[str, Any], index: int | None) -> None:
