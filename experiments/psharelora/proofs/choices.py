@@ -58,6 +58,18 @@ def theorem_4_2_corrected(p: g.Problem) -> None:
     p.show((target - v) @ (hat - error) <= (radius + e) * m + (e - radius) * n)
 
 
+@g.theorem("psl.chain_value", at=_choice)
+def chain_value(p: g.Problem) -> None:
+    """The same with e <= radius: <v_tar - v, Theta*> <= 2 radius ||v_tar||."""
+    v, error, n, e, radius = _lengths(p)
+    target, hat = p.vectors("target hat", "parameters")
+    m = p.parameter("m")
+    gap = (radius + e) * m + (e - radius) * n
+    p.assume((target - v) @ (hat - error) <= gap, "psl.theorem_4_2_corrected")
+    p.assume(e <= radius, "psl.chain_radius", factors=[m, n])
+    p.show((target - v) @ (hat - error) <= 2 * radius * m)
+
+
 def _two_trajectories(instance: Any) -> dict[str, Any]:
     """What the worst rewards for pi_tar differ by, with the sign of the step, and two features."""
     chooser, first, second = instance.chooser, instance.psi[:, 0], instance.psi[:, 1]
