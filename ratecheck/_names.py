@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+import re
 from collections.abc import Sequence
 
 from linsys import InputError
 
-#: So many names fit into one line; of more, only the nearest are listed.
-_LISTED = 8
+#: So many names fit into one line; of more, only so many of the nearest are listed.
+_LISTED, _NEAREST = 8, 4
+#: From which similarity on a name is near another one, and from which it may be what was meant.
+_NEAR, _MEANT = 0.5, 0.6
 
 
 def check_name(what: str, name: str, names: Sequence[str]) -> str:
@@ -22,13 +25,32 @@ def check_name(what: str, name: str, names: Sequence[str]) -> str:
     """  # noqa: E501
     if name in names:
         return name
-    near = difflib.get_close_matches(name, names, n=_LISTED, cutoff=0.0)
+    nearest = _nearest(name, names)
+    near = [known for likeness, known in nearest if likeness >= _NEAR]
+    meant = [known for likeness, known in nearest if likeness >= _MEANT]
     listed = f"one of {', '.join(names)}" if names else "a known name"
     if len(names) > _LISTED:
-        listed = f"one of {len(names)} known names, such as {', '.join(near)}"
-    close = difflib.get_close_matches(name, near, n=1, cutoff=0.6)
-    hint = f" (did you mean {close[0]}?)" if close else ""
+        listed = f"one of {len(names)} known names"
+        listed += f", such as {', '.join(near)}" if near else ""
+    hint = f" (did you mean {meant[0]}?)" if meant else ""
     raise InputError(f"{what} must be {listed}; found {name!r}{hint}")
+
+
+def _nearest(name: str, names: Sequence[str]) -> list[tuple[float, str]]:
+    """The nearest names and how near each is, from 0 to 1, the nearest first.
+
+    Only those of which what follows the paper's name is near as well.
+    """
+
+    def likeness(one: str, other: str) -> float:
+        return difflib.SequenceMatcher(None, one, other).ratio()
+
+    def inner(text: str) -> str:
+        return re.split(r"[./]", text, maxsplit=1)[-1]
+
+    alike = [(likeness(name, known), known) for known in names]
+    alike = [one for one in alike if likeness(inner(name), inner(one[1])) >= _NEAR]
+    return sorted(alike, reverse=True)[:_NEAREST]
 
 
 def check_installed(extra: str, *modules: str) -> None:

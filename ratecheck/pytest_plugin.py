@@ -1,6 +1,6 @@
 """pytest: the claims of collected modules are tests by themselves.
 
-``pytest --ratecheck claims/`` makes one test of every claim at the top level of these files.
+``pytest --ratecheck claims/`` makes one test of every claim that these files make.
 ``pytest --ratecheck`` without a path imports no more files than it has to, as others may be
 programs: those that the table ``[tool.ratecheck]`` of the project names, also where ``testpaths``
 does not, and without a table those that pytest comes by and that mention ratecheck. With
@@ -45,8 +45,8 @@ _ASKED = pytest.StashKey[tuple[bool, list[str]]]()
 _PASSED_OVER = pytest.StashKey[set[Path]]()
 #: How a function becomes a claim in the text of a file.
 _DECORATED = re.compile(
-    rb"^@(\w+\.)*(claim|count|distributional|identity|lower|qualitative|rate|statement|statistical"
-    rb"|upper)\(",
+    rb"^[ \t]*@(\w+\.)*(claim|count|distributional|identity|lower|qualitative|rate|statement"
+    rb"|statistical|upper)\(",
     re.MULTILINE,
 )
 #: What the report of a claim says that was not judged again.
@@ -154,16 +154,21 @@ class ClaimsFile(pytest.Module):
 
     def collect(self) -> Iterator[ClaimItem]:
         """One test for every claim that no other file had before."""
-        from ratecheck._claims.claim import Statement
+        from linsys import InputError
+        from ratecheck._claims.claim import claims_of
         from ratecheck._conformance.claims import kept_ratios
 
         known = kept_ratios(self.path.parents[1] / "results")
         seen = self.session.stash.setdefault(_SEEN, set())
-        for value in vars(self.obj).values():
-            if isinstance(value, Statement) and not self._imports(value) and id(value) not in seen:
-                seen.add(id(value))
+        try:
+            claims = claims_of(self.obj)
+        except InputError as error:
+            raise self.CollectError(str(error)) from None
+        for claim in claims:
+            if not self._imports(claim) and id(claim) not in seen:
+                seen.add(id(claim))
                 yield ClaimItem.from_parent(
-                    self, name=value.id, entry=value, known=known.get(value.id)
+                    self, name=claim.id, entry=claim, known=known.get(claim.id)
                 )
 
     def _imports(self, claim: Any) -> bool:
@@ -270,12 +275,12 @@ def _options(config: pytest.Config) -> Any:
 
 def _others(item: ClaimItem) -> dict[str, Entry]:
     """The claims that its test looks at: of its own module, and of its paper if that is known."""
-    from ratecheck._claims.claim import Entry
+    from ratecheck._claims.claim import claims_of
     from ratecheck._discover.catalogue import catalogue
 
     if not item.entry.uses and not item.entry.corrected:
         return {}
     paper = catalogue(item.entry.paper, broken=lambda fault: None)
     module: Any = item.parent
-    own = [value for value in vars(module.obj).values() if isinstance(value, Entry)]
-    return {other.id: other.entry for other in paper} | {entry.id: entry for entry in own}
+    own = {claim.id: claim for claim in claims_of(module.obj)}
+    return {other.id: other.entry for other in paper} | own

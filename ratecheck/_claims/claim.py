@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, partial
 from numbers import Real
+from types import ModuleType
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike
 from linsys import InputError
 from linsys.validate import check_integer, shown
 from ratecheck._claims.fields import Field
+from ratecheck._claims.made import made_by, noted
 from ratecheck._claims.space import Fields, Predicate, Space
 
 #: What a measure returns: (measured, bound), numbers or arrays.
@@ -343,6 +345,45 @@ class NotChecked(Statement):
 Entry = Claim | RateClaim | StatisticalClaim | NotChecked
 
 
+def claims_of(module: ModuleType) -> list[Entry]:
+    """The claims of a module, each once: those with a name, as they follow in it, then the others.
+
+    A decorator in a loop or a function makes some without a name at the top level.
+
+    Raises:
+        InputError: two of one id; says where they are.
+    """
+    made = made_by(module)
+    found = [one for one in [*vars(module).values(), *made] if isinstance(one, Entry)]
+    claims = list({id(one): one for one in found}.values())
+    by_id: dict[str, Entry] = {}
+    for claim in claims:
+        other = by_id.setdefault(claim.id, claim)
+        if other is not claim:
+            # of one file, the lower line first, though its name stands for the last one
+            places = sorted(map(place_of, (other, claim)), key=lambda place: (len(place), place))
+            # one place may also be that of a file that was imported by two names
+            if places[0] != places[1] or {id(other), id(claim)} <= set(map(id, made)):
+                raise two_of_one_id(claim.id, *places)
+    return claims
+
+
+def two_of_one_id(id: str, one: str, other: str) -> InputError:
+    """The error that says where two claims of one id are."""
+    if one == other:
+        where = f"{id} twice in {one}: a loop or a function must give each an id of its own"
+    else:
+        where = f"{id} in {one} and in {other}"
+    return InputError(f"ids of claims must be distinct; found {where}")
+
+
+def place_of(entry: Statement, otherwise: str = "this module") -> str:
+    """The file and line of a claim's function, "FILE:LINE"; another text where it has none."""
+    function: Any = getattr(entry, "function", None) or getattr(entry, "regimes", None)
+    code = getattr(inspect.unwrap(function), "__code__", None) if function else None
+    return otherwise if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
 def check_options(id: str, options: Iterable[str], known: set[str]) -> None:
     """Refuse options that a claim does not have, and say which one was meant."""
     if unknown := sorted(set(options) - known):
@@ -398,8 +439,10 @@ def claim(
     where = space
 
     def declare(measure: Callable[..., tuple[Any, Any]]) -> Claim:
-        return Claim(
-            id=id, source=source, text=text, kind=kind, space=where, measure=measure, **options
+        return noted(
+            Claim(
+                id=id, source=source, text=text, kind=kind, space=where, measure=measure, **options
+            )
         )
 
     return declare

@@ -24,6 +24,7 @@ from ratecheck._claims.claim import (
     check_options,
 )
 from ratecheck._claims.fields import Field
+from ratecheck._claims.made import noted
 from ratecheck._claims.space import Space
 
 Measure = Callable[..., tuple[Any, Any]]
@@ -141,12 +142,14 @@ class Paper:
         space = self._space(name, on, options)
 
         def declare(measure: Measure) -> Claim:
-            return Claim(
-                kind=kind,
-                space=space,
-                measure=measure,
-                **self._texts(name, ref, tex, measure),
-                **self._ids(Claim, name, options),
+            return noted(
+                Claim(
+                    kind=kind,
+                    space=space,
+                    measure=measure,
+                    **self._texts(name, ref, tex, measure),
+                    **self._ids(Claim, name, options),
+                )
             )
 
         return declare
@@ -195,7 +198,8 @@ class Paper:
 
         def declare(regimes: Callable[[], Sequence[Regime]]) -> RateClaim:
             texts = self._texts(name, ref, tex, regimes)
-            return RateClaim(regimes=regimes, **texts, **self._ids(RateClaim, name, options))
+            ids = self._ids(RateClaim, name, options)
+            return noted(RateClaim(regimes=regimes, **texts, **ids))
 
         return declare
 
@@ -242,16 +246,18 @@ class Paper:
         space = self._space(name, on, options)
 
         def declare(measure: Callable[..., Any]) -> StatisticalClaim:
-            return StatisticalClaim(
-                space=space,
-                measure=measure,
-                between=between,
-                within=within,
-                alpha=alpha,
-                relation=relation,
-                most=most,
-                **self._texts(name, ref, tex, measure),
-                **self._ids(StatisticalClaim, name, options),
+            return noted(
+                StatisticalClaim(
+                    space=space,
+                    measure=measure,
+                    between=between,
+                    within=within,
+                    alpha=alpha,
+                    relation=relation,
+                    most=most,
+                    **self._texts(name, ref, tex, measure),
+                    **self._ids(StatisticalClaim, name, options),
+                )
             )
 
         return declare

@@ -96,7 +96,7 @@ _INTERRUPTED = "interrupted; the same command resumes"
 def list_(names: Names = None, out: Out = RESULTS, as_json: Json = False) -> None:
     """List figures, rates and sections of claims, and how much the results folder holds.
 
-    With a text: all that is called so in a paper.
+    With a text: all that is called so in a paper. With a file or a folder: what it holds.
     """
     from ratecheck._commands import listing
     from ratecheck._report import terminal
@@ -441,7 +441,10 @@ def rates(
     as_json: Json = False,
     scheduler: Scheduler = None,
 ) -> None:
-    """Measure the rates of a paper: predicted and measured exponents with intervals."""
+    """Measure the rates of a paper: predicted and measured exponents with intervals.
+
+    Or those in a folder of files.
+    """
     from ratecheck._commands import runs
     from ratecheck._discover import registry
     from ratecheck._report import experiments, terminal
@@ -450,7 +453,7 @@ def rates(
     chosen = registry.rates(paper, variables, _collected(broken))
     job = runs.job(out, profile, threads, seed=seed, figures=False)
     with runs.scheduled(scheduler, out, job.threads):
-        outcomes = [runs.perform(job, experiment.id) for experiment in chosen]
+        outcomes = [runs.perform(job, reference) for reference in chosen]
     if as_json:
         checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
         print(terminal.dump([{"experiment": name, **check.to_dict()} for name, check in checks]))

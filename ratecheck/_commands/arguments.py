@@ -67,7 +67,8 @@ OnModel = Annotated[
 PaperName = Annotated[
     str,
     typer.Argument(
-        help="Short name of the paper, such as affpcl.", autocompletion=completion.papers_of
+        help="Short name of the paper, such as affpcl, or a folder.",
+        autocompletion=completion.papers_of,
     ),
 ]
 Places = Annotated[

@@ -56,12 +56,17 @@ def called(text: str, warn: Callable[[str], None]) -> list[dict[str, Any]]:
     """Every claim and experiment that a paper calls so, or of a paper; its id as well.
 
     Args:
-        text: as of :mod:`ratecheck._discover.references`.
+        text: as of :mod:`ratecheck._discover.references`; or a file or folder, for all in it.
         warn: told of every module that cannot be read.
 
     Raises:
         InputError: there is none.
     """
+    if _is_place(text):
+        from ratecheck._discover import project
+
+        with project.alone([Path(text)]):
+            return _read_names_of_project(warn)
     known = [*_kept(_names(), _fingerprint(None), _read_names, warn), *of_project(warn)]
     paper, rest = references.split_paper(
         text, {row["paper"]: row["source"].partition(",")[0] for row in known}
@@ -75,6 +80,12 @@ def called(text: str, warn: Callable[[str], None]) -> list[dict[str, Any]]:
 
         check_name("text", text, [row["id"] for row in known])
     return matching
+
+
+def _is_place(text: str) -> bool:
+    """Whether a text is the path of a user's file or folder, and not a paper's name."""
+    is_file = text.endswith(".py") and os.path.isfile(text)
+    return is_file or (text not in papers.installed() and os.path.isdir(text))
 
 
 def names_claims_alone(text: str, warn: Callable[[str], None]) -> bool:

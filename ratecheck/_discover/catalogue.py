@@ -1,6 +1,6 @@
 """Which claims exist: those of every public module in a paper's folder ``claims``, or of a file.
 
-A module is a section of its paper; a claim is any object of it that is one, in the order of the
+A module is a section of its paper; its claims are those that it names or makes, in the order of the
 file. A user's own Python file is a section as well, with the same engine; a file that the user's
 project names is found by its claims' ids, too.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,16 @@ from typing import Any
 
 from linsys import InputError
 from linsys.validate import shown
-from ratecheck._claims.claim import RELATIONS, Claim, Entry, Statement, StatisticalClaim
+from ratecheck._claims.claim import (
+    RELATIONS,
+    Claim,
+    Entry,
+    Statement,
+    StatisticalClaim,
+    claims_of,
+    place_of,
+    two_of_one_id,
+)
 from ratecheck._discover import papers, project
 from ratecheck._discover.project import raise_fault
 from ratecheck._discover.references import chosen, is_reference, joined, one_of, split_paper
@@ -108,8 +116,8 @@ def of_project(broken: Broken = raise_fault) -> list[Item]:
     claims: list[Item] = []
     faults = _Faults(broken)
     for path, _ in project.modules(faults):
-        items = [replace(item, listed=True) for item in section(str(path))]
         try:
+            items = [replace(item, listed=True) for item in section(str(path))]
             for item in items:
                 papers.check_free(item.entry.paper, f"claim {item.id} in {path}")
             claims = _distinct([*claims, *items])
@@ -135,11 +143,10 @@ class _Faults:
 
 
 def section(origin: str) -> list[Item]:
-    """The claims of one module or file, each once, in its order."""
+    """The claims of one module or file; see :func:`ratecheck._claims.claim.claims_of`."""
     loaded = module(origin)
     title = (loaded.__doc__ or origin).strip().splitlines()[0].rstrip(".")
-    entries = {id(value): value for value in vars(loaded).values() if isinstance(value, Entry)}
-    return [Item(entry, origin, title) for entry in entries.values()]
+    return [Item(entry, origin, title) for entry in claims_of(loaded)]
 
 
 def module(origin: str) -> ModuleType:
@@ -252,7 +259,7 @@ def of_file(path: str) -> list[Item]:
     """The claims of a user's file, at least one."""
     items = _checked(section(path))
     if not items:
-        raise InputError(f"claims file must define claims at its top level; found none in {path}")
+        raise InputError(f"claims file must make claims when it is imported; found none in {path}")
     return items
 
 
@@ -300,7 +307,7 @@ def _matching(name: str, items: Sequence[Item]) -> list[Item]:
             check_name("claim", name, [item.id for item in items])
         except InputError as error:
             if re.fullmatch(r"\w+\.\w+", name) and name.split(".")[0] not in papers.installed():
-                raise InputError(f"{error}; of a file: FILE.py::{name}") from None
+                raise InputError(f"{error}; that of a file is FILE.py::{name}") from None
             raise
     return matching
 
@@ -310,19 +317,14 @@ def _distinct(items: Sequence[Item]) -> list[Item]:
     by_id: dict[str, Item] = {}
     for item in items:
         other = by_id.setdefault(item.id, item)
-        if other.entry is not item.entry and _place(other.entry) != _place(item.entry):
-            raise InputError(
-                f"ids of claims must be distinct; found {item.id} in {other.origin} "
-                f"and in {item.origin}"
-            )
+        if other is item:
+            continue
+        places = [place_of(one.entry, one.origin) for one in (other, item)]
+        if other.entry is not item.entry and places[0] != places[1]:  # not of one file, read twice
+            raise two_of_one_id(item.id, *places)
+        if places[1].startswith(f"{item.origin}:"):  # where it is made, not where it is imported
+            by_id[item.id] = item
     return list(by_id.values())
-
-
-def _place(entry: Entry) -> object:
-    """The place of a claim's function in its file; the claim itself where it has none."""
-    function: Any = getattr(entry, "function", None) or getattr(entry, "regimes", None)
-    code = getattr(inspect.unwrap(function), "__code__", None) if function else None
-    return entry if code is None else (code.co_filename, code.co_firstlineno)
 
 
 def _checked(items: Sequence[Item]) -> list[Item]:

@@ -5,8 +5,8 @@
 
 The table is looked for in the current folder and in those above it. Its entries are relative to its
 file: Python files, and folders of such. Of a paper's folder the files in its folders ``claims``,
-``figures``, ``rates`` and ``bridge`` count, of another one all its files; private ones and tests
-never do. They are read anew by every command.
+``figures``, ``rates`` and ``bridge`` count, of another one all its files and those below it that
+mention ratecheck; private ones and tests never do. They are read anew by every command.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from ratecheck._fallback import folders_of
 KEY = "files"
 #: A paper's folders.
 PARTS = ("claims", "figures", "rates", "bridge")
+#: Folders whose files are no paper's.
+_OTHERS = {"tests", "node_modules", "site-packages", "build", "dist"}
 
 
 def modules(broken: Broken) -> list[tuple[Path, ModuleType]]:
@@ -46,21 +48,50 @@ def modules(broken: Broken) -> list[tuple[Path, ModuleType]]:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The Python files of a folder that may hold claims or experiments.
+    """The Python files of a folder, and below it, that may hold claims or experiments.
 
     Raises:
         InputError: there is none.
     """
-    parts = [folder / part for part in PARTS if (folder / part).is_dir()]
-    files = [
-        path
-        for place in parts or [folder]
-        for path in sorted(place.glob("*.py"), key=in_order)
-        if not path.name.startswith(("_", "test_")) and path.name != "conftest.py"
-    ]
+    files = _of_paper(folder) or [*_python_files(folder), *_below(folder)]
     if not files:
         raise InputError(f"folder must hold Python files; found none in {folder}")
     return files
+
+
+def _of_paper(folder: Path) -> list[Path]:
+    return [path for part in PARTS for path in _python_files(folder / part)]
+
+
+def _python_files(folder: Path) -> list[Path]:
+    return [
+        path
+        for path in sorted(folder.glob("*.py"), key=in_order)
+        if not path.name.startswith(("_", "test_")) and path.name != "conftest.py"
+    ]
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """What the folders of a folder hold; of files that are no paper's, those about ratecheck."""
+    for inner in sorted(folder.iterdir()):
+        if (
+            inner.is_dir()
+            and not inner.is_symlink()
+            and not inner.name.startswith((".", "_"))
+            and inner.name not in _OTHERS
+            and not (inner / "pyvenv.cfg").exists()
+        ):
+            files = _of_paper(inner)
+            yield from files or filter(_is_about_ratecheck, _python_files(inner))
+            if not files:
+                yield from _below(inner)
+
+
+def _is_about_ratecheck(path: Path) -> bool:
+    try:
+        return b"ratecheck" in path.read_bytes()
+    except OSError:  # whoever reads it says so
+        return True
 
 
 def in_order(path: Path) -> tuple[bool, bool, str]:

@@ -244,22 +244,27 @@ def _in_folder(folder: Path, broken: Broken) -> list[str]:
 
 def rates(
     paper: str, variables: str | None = None, broken: Broken = project.raise_fault
-) -> list[Experiment[Any]]:
-    """The rates of a paper, or those in the variables of a list such as "t,n".
+) -> dict[str, Experiment[Any]]:
+    """The rates of a paper or a folder, or those in the variables of a list such as "t,n".
 
-    ``broken`` is told in one line of every file that cannot be imported, in place of an error.
+    By what :func:`find_experiment` finds them by. ``broken`` is told in one line of every file that
+    cannot be imported, in place of an error.
     """
-    known = sorted(_synthetic()) if paper in papers.installed() else names(broken)
-    check_name("paper", paper, sorted({name.partition("/")[0] for name in known}))
-    experiments = [find_experiment(name) for name in known if name.startswith(f"{paper}/")]
-    chosen = [experiment for experiment in experiments if experiment.kind == "rate"]
+    if project.is_folder(paper):
+        known = _in_folder(Path(paper), broken)
+    else:
+        known = sorted(_synthetic()) if paper in papers.installed() else names(broken)
+        check_name("paper", paper, sorted({name.partition("/")[0] for name in known}))
+        known = [name for name in known if name.startswith(f"{paper}/")]
+    experiments = {name: find_experiment(name) for name in known}
+    chosen = {name: one for name, one in experiments.items() if one.kind == "rate"}
     if not chosen:
         raise InputError(f"paper must have rates; found none for {paper}")
     if variables is None:
         return chosen
-    of = sorted({experiment.variable for experiment in chosen})
+    of = sorted({one.variable for one in chosen.values()})
     wanted = [check_name("variable of `--in`", part.strip(), of) for part in variables.split(",")]
-    return [experiment for experiment in chosen if experiment.variable in wanted]
+    return {name: one for name, one in chosen.items() if one.variable in wanted}
 
 
 def _of_module(module: ModuleType, expected: str | None) -> Experiment[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._claims.claim import Statement
+from ratecheck._claims.made import made_by
 from ratecheck._discover import catalogue, papers, project, registry
 from ratecheck._discover.table import Broken
 from ratecheck._experiment.model import Experiment
@@ -81,7 +82,8 @@ def _places(reference: str, broken: Broken | None) -> list[Path]:
     files: dict[str, list[Path]] = {}
     for path, module in project.modules(broken or project.raise_fault):
         kinds = (Statement, Experiment)
-        for paper in {one.paper for one in vars(module).values() if isinstance(one, kinds)}:
+        found = [*vars(module).values(), *made_by(module)]
+        for paper in {one.paper for one in found if isinstance(one, kinds)}:
             files.setdefault(paper, []).append(path)
     if reference not in files:
         known = ", ".join([*papers.installed(), *sorted(files)])

@@ -41,6 +41,13 @@ QUICK = {
 }.values()
 
 
+def test_the_whole_gallery_is_one_argument() -> None:
+    found = rc.find_claims(str(GALLERY))
+    assert sorted(item.id for item in found) == sorted(CLAIMS)
+    # also those that a figure imports belong to the file that makes them
+    assert {Path(item.origin).name for item in found} == {"paper.py"}
+
+
 def figure(paper: str) -> ModuleType:
     """The module of a paper's figure, with what it imports from beside it."""
     experiment = rc.find_experiment(str(GALLERY / paper / "figure.py"))

@@ -81,7 +81,7 @@ def test_claims_and_experiments_are_found_by_their_ids(write: Write) -> None:
     assert registry.find_experiment("mine/decay").title == "Power-law decay"
     assert registry.match(["mine/*"]) == ["mine/decay"]
     assert registry.match([str(root / "work")]) == [str(root / "work" / "rates" / "decay.py")]
-    assert [one.id for one in registry.rates("mine")] == ["mine/decay"]
+    assert list(registry.rates("mine")) == ["mine/decay"]
     with pytest.raises(InputError, match=r"did you mean mine/decay\?"):
         registry.find_experiment("mine/dekay")
     with pytest.raises(InputError, match=r"did you mean mine\.mass\?"):
@@ -103,6 +103,33 @@ def test_tests_and_private_files_do_not_count(write: Write) -> None:
     assert read_own() == (["mine.mass", "mine.lemma"], [])
 
 
+def test_a_folder_of_folders(write: Write) -> None:
+    broken = "1 / 0  # ratecheck\n"
+    root = write(
+        {
+            "work/a.py": a_claim("a"),
+            "work/one/b.py": a_claim("b"),
+            "work/one/two/c.py": a_claim("c"),
+            "work/one/plot.py": "1 / 0\n",  # not about ratecheck
+            "work/paper/claims/d.py": a_claim("d"),
+            "work/paper/rates/decay.py": DECAY.replace("toy/", "mine/"),
+            "work/paper/setup.py": broken,
+            **{f"work/{name}/e.py": broken for name in ("tests", ".venv", "_old", "env")},
+            "work/env/pyvenv.cfg": "",
+            "work/figures/figure.png": "",  # no folder of a paper by this alone
+        }
+    )
+    own = ["mine.a", "mine.b", "mine.c", "mine.d"]
+    assert read_own() == ([*own, "mine.lemma"], [])
+    assert ids(str(root / "work")) == own
+    assert list(registry.rates(str(root / "work"))) == [str(root / "work/paper/rates/decay.py")]
+    done = command(root, "list", "work", "--json")
+    assert [row["id"] for row in json.loads(done.stdout)] == ["mine/decay", *own]
+    assert [
+        row["id"] for row in json.loads(command(root, "list", "work/a.py", "--json").stdout)
+    ] == ["mine.a"]
+
+
 @pytest.mark.parametrize(
     ("files", "expected", "fault"),
     [
@@ -111,7 +138,7 @@ def test_tests_and_private_files_do_not_count(write: Write) -> None:
         (
             {"work/b.py": a_claim("mass")},
             ["mine.mass", "mine.lemma"],
-            r"must be distinct; found mine\.mass in .*a\.py and in .*b\.py",
+            r"must be distinct; found mine\.mass in .*a\.py:\d+ and in .*b\.py:\d+",
         ),
         (
             {"work/b.py": a_claim("d3", "affpcl")},

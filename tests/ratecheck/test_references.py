@@ -194,7 +194,7 @@ def test_what_is_no_id_but_nearly_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     for find in (lambda name: find_claims([name]), rc.find_experiment):
         with pytest.raises(InputError, match=r"found 'claims' \(did you mean claims\.py\?\)"):
             find("claims")
-    with pytest.raises(InputError, match=r"; of a file: FILE\.py::mine\.mass$"):
+    with pytest.raises(InputError, match=r"; that of a file is FILE\.py::mine\.mass$"):
         find_claims(["mine.mass"])
     with pytest.raises(InputError) as raised:
         find_claims(["quantum"])

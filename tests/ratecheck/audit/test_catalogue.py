@@ -105,7 +105,7 @@ def test_files_without_claims_and_broken_ones(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="claims file must exist; found no file"):
         ids(str(path))
     path.write_text("x = 1\n")
-    with pytest.raises(InputError, match="must define claims at its top level; found none in"):
+    with pytest.raises(InputError, match="must make claims when it is imported; found none in"):
         ids(str(path))
     path.write_text("x = 1\n1 / 0\n")
     with pytest.raises(InputError, match=r"ZeroDivisionError: division by zero at .*mine\.py:2"):
@@ -116,10 +116,68 @@ def test_files_without_claims_and_broken_ones(tmp_path: Path) -> None:
     assert ids(str(path)) == ["mine.b"]
 
 
+DECORATED = """import ratecheck as rc
+
+@rc.Paper("mine", "mine").upper("a", ref="Lemma 1", on={"x": rc.interval()})
+def a(x):
+    "x is at most one."
+    return x, 1
+"""
+MADE = """
+import ratecheck as rc
+
+def make(k):
+    @rc.Paper("mine", "mine").upper(f"{name}", ref="Lemma", on={{"x": rc.interval()}})
+    def power(x):
+        "x^k is at most one."
+        return x**k, 1
+    return power
+
+powers = [make(1), make(2)]
+for k in (3, 4):
+    make(k)
+"""
+
+
+def test_claims_of_loops_and_functions_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(HEAD + MADE.format(name="power_{k}") + a_claim("A", "mine.a"))
+    made = ["mine.power_1", "mine.power_2", "mine.power_3", "mine.power_4"]
+    assert ids(str(path)) == ["mine.a", *made]
+    assert ids(f"{path}::mine.power_4") == ["mine.power_4"]
+    importing = tmp_path / "other.py"
+    importing.write_text(HEAD + a_claim("B", "mine.b") + "import mine\n")
+    assert ids(str(importing)) == ["mine.b"]
+    later = tmp_path / "later.py"  # what nobody has called yet makes nothing
+    later.write_text(HEAD + a_claim("B", "mine.b") + MADE.partition("powers =")[0].format(name="c"))
+    assert ids(str(later)) == ["mine.b"]
+
+
+def test_two_claims_of_one_id_are_refused_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    text = DECORATED + DECORATED.partition("\n")[2]  # one name as well
+    path.write_text(text)
+    lines = [k for k, line in enumerate(text.splitlines(), 1) if line.startswith("@")]
+    assert len(lines) == 2
+    with pytest.raises(InputError) as caught:
+        ids(str(path))
+    assert str(caught.value) == (
+        "ids of claims must be distinct; found mine.a in "
+        f"{path}:{lines[0]} and in {path}:{lines[1]}"
+    )
+    path.write_text(HEAD + MADE.format(name="power"))
+    with pytest.raises(InputError, match=r"mine\.power twice in .*mine\.py:\d+: a loop or a func"):
+        ids(str(path))
+
+
 @pytest.mark.parametrize(
     ("module", "content", "message"),
     [
-        ("others/section_2", a_claim("A", "others.o"), r"distinct; found others\.o in others"),
+        (
+            "others/section_2",
+            a_claim("A", "others.o"),
+            r"distinct; found others\.o in .*\.py:\d+ and in ",
+        ),
         (
             "others/section_2",
             a_claim("A", "lemmas.z"),
@@ -165,8 +223,10 @@ def test_of_many_names_only_the_nearest_are_listed() -> None:
         check_name("claim", "paper.lema_77", names)
     said = str(error.value)
     assert "must be one of 150 known names, such as paper.lemma_77, " in said
-    assert said.count("paper.lemma_") == 9
+    assert said.count("paper.lemma_") == 5
     assert said.endswith("found 'paper.lema_77' (did you mean paper.lemma_77?)")
+    with pytest.raises(InputError, match=r"one of 150 known names; found 'paper.zzzzzz'$"):
+        check_name("claim", "paper.zzzzzz", names)  # of this paper, but like none of its names
     with pytest.raises(InputError, match=r"must be one of a, b; found 'zzz'$"):
         check_name("letter", "zzz", ["a", "b"])
 

@@ -82,6 +82,26 @@ def test_claims_of_collected_files_are_tests(folder: Path) -> None:
     assert "_conformance" not in told
 
 
+def test_claims_of_a_loop_are_tests(tmp_path: Path) -> None:
+    text = """import ratecheck as rc
+def make(k):
+    @rc.Paper("mine", "mine").upper(f"power_{k}", ref="Lemma", on={"x": rc.interval()})
+    def power(x):
+        "x^k is at most one."
+        return x**k, 1
+for k in (1, 2):
+    make(k)
+"""
+    (tmp_path / "mine.py").write_text(text)
+    done = run_pytest(tmp_path, "--ratecheck", "-v", "mine.py")
+    assert re.findall(r"mine\.py::(\S+) PASSED", done.stdout) == ["mine.power_1", "mine.power_2"]
+    (tmp_path / "mine.py").write_text(text.replace("power_{k}", "power"))
+    done = run_pytest(tmp_path, "--ratecheck", "mine.py")
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert f"mine.power twice in {tmp_path / 'mine.py'}:3: a loop or a function" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
 def test_claims_that_are_passed_over_are_mentioned(tmp_path: Path, workers: Any) -> None:
     (tmp_path / "claims").mkdir()
