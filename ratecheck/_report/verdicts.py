@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ratecheck._claims.claim import RELATIONS, Claim, RateClaim, StatisticalClaim
-from ratecheck._claims.families import by_outcome
+from ratecheck._claims.families import CATEGORIES, by_outcome, category
 from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
@@ -73,7 +73,17 @@ def headline(results: Sequence[Result]) -> str:
 
 def counted(results: Iterable[Result]) -> str:
     """How many claims came out how, such as "20 hold, 3 false as printed, 1 misprint"."""
-    return in_words(by_outcome(result.facts for result in results))
+    return in_words(_outcomes(results))
+
+
+def _outcomes(results: Iterable[Result]) -> dict[str, int]:
+    """How many claims came out how; of a user's file nobody knows whether anything is printed."""
+    return by_outcome(
+        {**result.facts, "category": ""}
+        if result.item.origin.endswith(".py") and category(result.facts) == CATEGORIES["statement"]
+        else result.facts
+        for result in results
+    )
 
 
 def sections(items: Sequence[Item], records: Records) -> list[dict[str, Any]]:
@@ -82,7 +92,7 @@ def sections(items: Sequence[Item], records: Records) -> list[dict[str, Any]]:
     for place, group in groupby(items, key=lambda item: item.place):
         part = list(group)
         judged = [last for item in part if (last := latest(item, records))]
-        verdicts = by_outcome(result.facts for result in judged)
+        verdicts = _outcomes(judged)
         if len(judged) < len(part):
             verdicts["not judged yet"] = len(part) - len(judged)
         rows.append(
