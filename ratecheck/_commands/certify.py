@@ -17,7 +17,7 @@ from ratecheck._discover.catalogue import Item, find, find_claims
 from ratecheck._processes import elsewhere
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.kept import replay_path
-from ratecheck._report.terminal import console, dump, progress_bar, tabulate
+from ratecheck._report.terminal import console, dump, progress_bar, show_list
 from ratecheck._store.files import check_writable, write_whole
 from ratecheck._store.machine import cores
 from ratecheck._verdicts import certificates as kept
@@ -145,7 +145,7 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
             sides = f"{short(case['measured'][0])} and {short(case['bound'][0])}"
             rows.append([proof.id, "false", one["arithmetic"], str(one["bits"] or ""), sides])
     headers = ["claim", "proved", "arithmetic", "bits", "sides, or why not"]
-    console().print(tabulate(headers, rows))
+    show_list(headers, rows, headers[-1:], "Certificates")
     proved = sum(proof.certificate is not None for proof in proofs)
     console().print(f"{proved} of {len(proofs)} claims have a certificate.")
 

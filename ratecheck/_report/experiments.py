@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ratecheck._experiment.model import OUTCOMES, BenchRow, Check, Experiment
 from ratecheck._report.markdown import table
 from ratecheck._report.notation import short
-from ratecheck._report.terminal import console, dump, say, tabulate
+from ratecheck._report.terminal import console, dump, say, show_list, tabulate
 from ratecheck._run.job import Outcome
 from ratecheck._store.files import write_whole
 from ratecheck._store.store import Store
@@ -34,7 +34,7 @@ def show(outcome: Outcome) -> None:
     title = f"{experiment.id}: {experiment.title} ({experiment.source})"
     screen = console()
     if outcome.analysis.checks:
-        screen.print(_checks([outcome], title))
+        _show_checks([outcome], title)
     else:
         say(screen, [title])
     say(screen, [f"- {note}" for note in outcome.notes] + [str(p) for p in outcome.figures])
@@ -42,10 +42,9 @@ def show(outcome: Outcome) -> None:
 
 def show_rates(outcomes: Sequence[Outcome], title: str) -> None:
     """Print the checks of several experiments in one table, then their notes, each once."""
-    screen = console()
-    screen.print(_checks(outcomes, title))
+    _show_checks(outcomes, title)
     notes = dict.fromkeys(f"- {note}" for outcome in outcomes for note in outcome.notes)
-    say(screen, list(notes))
+    say(console(), list(notes))
 
 
 def show_summary(
@@ -62,7 +61,7 @@ def show_summary(
     index, program = write_index(root, outcomes, failures)
     screen = console()
     if in_full:
-        screen.print(_checks(outcomes, "Predicted against measured"))
+        _show_checks(outcomes, "Predicted against measured")
     if outcomes:
         screen.print(_by_paper(outcomes))
     fails = [
@@ -189,13 +188,14 @@ def _section(root: Path, outcome: Outcome) -> list[str]:
     return [*lines, ""] if outcome.notes else lines
 
 
-def _checks(outcomes: Sequence[Outcome], title: str) -> Table:
-    """Predicted against measured, one row per check; the id only where there are several."""
+def _show_checks(outcomes: Sequence[Outcome], title: str) -> None:
+    """Print predicted against measured, one row per check; the id only where there are several."""
     ids = len(outcomes) > 1
     checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
     rows = [[*([name] if ids else []), *_cells(check)] for name, check in checks]
     styles = {k: _STYLES[check.ok] for k, (_, check) in enumerate(checks) if check.ok in _STYLES}
-    return tabulate([*(["experiment"] if ids else []), *_HEADERS], rows, title, styles)
+    headers = [*(["experiment"] if ids else []), *_HEADERS]
+    show_list(headers, rows, ("verdict",), title, styles)
 
 
 def _cells(check: Check) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-#: Columns of a table that goes to a file or a pipe, where there is no terminal to ask.
-_PIPE_WIDTH = 160
-#: From so many columns on, lists are tables.
+#: From so many columns on, all lists are tables.
 _WIDE = 120
+#: Columns between two of a table, and beside all of them.
+_GAP, _EDGES = 3, 2
 #: What a line with a command has in it.
 _COMMAND = "ratecheck "
 #: Columns that stay on one line where the terminal is narrow.
@@ -31,11 +32,13 @@ def dump(value: Any) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that does not fold lines to 80 columns when there is no terminal."""
+    """A console as wide as the terminal, or as the variable ``COLUMNS`` says, else 80."""
     from rich.console import Console
 
     watched = Console(stderr=stderr, highlight=False)
-    return watched if watched.is_terminal else Console(stderr=stderr, width=_PIPE_WIDTH)
+    if watched.is_terminal:
+        return watched
+    return Console(stderr=stderr, highlight=False, width=shutil.get_terminal_size().columns)
 
 
 def say(screen: Console, lines: Sequence[str]) -> None:
@@ -95,25 +98,37 @@ def tabulate(
     return table
 
 
-def show_list(headers: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[str]) -> None:
-    """Print a table; where it is narrow, rows as lines with the columns ``below`` under them.
+def show_list(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    below: Sequence[str],
+    title: str = "",
+    styles: Mapping[int, str] | None = None,
+) -> None:
+    """Print a table; where it is too wide, rows as lines with the columns ``below`` under them.
 
-    The width is that of the terminal, else that of the variable ``COLUMNS``, else 80.
+    The width is that of the terminal, else that of the variable ``COLUMNS``, else 80. Of what has a
+    ``title`` the columns are named as well; ``styles`` are those of rows by number.
     """
     screen = console()
-    width = screen.width if screen.is_terminal else shutil.get_terminal_size().columns
-    if width >= _WIDE:
-        screen.print(tabulate(headers, rows))
+    show = partial(screen.print, markup=False, highlight=False, soft_wrap=True)
+    if title:
+        show("\n".join(["", *wrapped(title, screen.width)]), style="italic")
+    longest = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    table = sum(longest) + _GAP * (len(longest) - 1) + _EDGES
+    if screen.width >= min(_WIDE, table):
+        screen.print(tabulate(headers, rows, styles=styles))
         return
     first = [k for k, header in enumerate(headers) if header not in below]
-    longest = [max([0, *(len(row[k]) for row in rows)]) for k in first]
-    fits = sum(longest) + 2 * len(longest) <= width
-    for row in rows:
-        cells = [row[k].ljust(size if fits else 0) for k, size in zip(first, longest, strict=True)]
+    fits = sum(longest[k] for k in first) + 2 * len(first) <= screen.width
+    named = [headers] if title else []
+    for number, row in enumerate([*named, *rows], start=-len(named)):
+        cells = [row[k].ljust(longest[k] if fits else 0) for k in first]
         lines = ["  ".join(cells).rstrip()]
         lines += [f"  {row[headers.index(header)]}" for header in below]
-        for part in (part for line in lines for part in wrapped(line, width)):
-            screen.print(part, markup=False, highlight=False, soft_wrap=True)
+        style = "bold" if number < 0 else (styles or {}).get(number)
+        for part in (part for line in lines for part in wrapped(line, screen.width)):
+            show(part, style=style)
     screen.print()
 
 

@@ -19,7 +19,7 @@ from ratecheck._discover.catalogue import Item, module
 from ratecheck._report import notation
 from ratecheck._report.describe import file_of
 from ratecheck._report.kept import latest, proof, replay_path
-from ratecheck._report.terminal import console, say, show_list, tabulate
+from ratecheck._report.terminal import console, say, show_list
 from ratecheck._report.words import in_words
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Replayed
@@ -36,7 +36,7 @@ def show_results(results: Sequence[Result], records: Records) -> None:
         rows = [_row(result) for result in part]
         styles = {k: _style(result) for k, result in enumerate(part) if _style(result)}
         headers = ("claim", "verdict", "ratio", "instances", "source")
-        screen.print(tabulate(headers, rows, title, styles))
+        show_list(headers, rows, ("source",), title, styles)
     told = [r for r in results if not r.ok or r.verdict.verdict == "violated"]
     for result in sorted(told, key=lambda r: not r.ok):  # surprises last, next to the summary
         say(screen, ["", *_explained(result, records)])

@@ -13,7 +13,6 @@ import pytest
 from ratecheck._discover import registry
 from ratecheck._experiment.options import parse
 from ratecheck._experiment.parameters import meanings
-from ratecheck._report import terminal
 from ratecheck._report.describe import _setting, description
 
 ALL = [*registry.names(), *registry.on_models()]
@@ -37,8 +36,13 @@ def test_experiments_say_what_all_their_parameters_mean(name: str) -> None:
     ],
 )
 def test_show_prints_the_meaning_beside_the_parameter(
-    ratecheck: Callable[..., Any], name: str, parameter: str, meaning: str
+    ratecheck: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    parameter: str,
+    meaning: str,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     [row] = [line for line in ratecheck("show", name).out.splitlines() if meaning in line]
     assert row.split()[0] == parameter
 
@@ -50,7 +54,7 @@ def test_show_says_where_the_code_is(ratecheck: Callable[..., Any]) -> None:
 def test_show_cuts_nothing_off_on_a_narrow_screen(
     ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal, "_PIPE_WIDTH", 80)
+    monkeypatch.setenv("COLUMNS", "80")
     shown = ratecheck("show", "affpcl/fig5").out.split()
     said = description(registry.find_experiment("affpcl/fig5"))["meanings"]
     assert set(" ".join(said.values()).split()) <= set(shown)
@@ -60,7 +64,7 @@ def test_show_cuts_nothing_off_on_a_narrow_screen(
 def test_show_folds_no_item_of_a_list(
     name: str, ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terminal, "_PIPE_WIDTH", 80)
+    monkeypatch.setenv("COLUMNS", "80")
     shown = re.split(r"[,\s]+", ratecheck("show", name).out)
     rows = description(registry.find_experiment(name))["parameters"].values()
     values = [value for row in rows for value in row.values()]

@@ -220,7 +220,8 @@ def test_malformed_replay_files_leave_two_and_one_line(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["mine.mass"], "known names, such as "),
+        (["mine.mass"], "known names; found 'mine.mass'; that of a file is FILE.py::mine.mass"),
+        (["firm.lemma99"], "known names, such as firm.lemma9"),
         (["affpcl.d1x"], "found 'affpcl.d1x' (did you mean affpcl.d1"),
         (["nothing.*"], "claim pattern must match an id; found 'nothing.*'"),
         (["missing.py"], "claims file must exist; found no file missing.py"),
