@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 from numpy.typing import ArrayLike
 
 from linsys import InputError
+from linsys.validate import check_instance
 from ratecheck._claims.claim import (
     RELATIONS,
     Claim,
@@ -113,6 +115,15 @@ class Paper:
     id: str
     name: str
     citation: str = ""
+
+    def __post_init__(self) -> None:
+        for what in ("id", "name", "citation"):
+            check_instance(f"{what}` of a `Paper", getattr(self, what), str, "a text")
+        if not re.fullmatch(r"[a-z0-9_]+", self.id):
+            raise InputError(
+                "`id` of a `Paper` must be of small letters, digits and underscores, as the ids of "
+                f"its claims begin with it; found {self.id!r}"
+            )
 
     def statement(
         self,

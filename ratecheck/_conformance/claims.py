@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from linsys.linalg import precision
-from linsys.validate import check_choice, check_number
+from linsys.validate import check_choice, check_instance, check_number
 from ratecheck._claims.certificates import certify
 from ratecheck._claims.claim import Claim, Entry, RateClaim, Regime, Relation, StatisticalClaim
 from ratecheck._claims.eased import eased
@@ -115,6 +115,7 @@ def check_claim(
     >>> rc.check_claim(half, known=rc.Known(1.0))
     """
     entry = entry_of(claim)
+    check_instance("options", options, Options, "rc.Options(...)")
     _check_statement(entry, others or {})
     if isinstance(entry, Claim) and entry.expect == "violated" and _is_refuted(entry, options):
         _check_precision(entry, options.seed)

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from linsys import InputError
+from linsys.validate import check_instance
 from ratecheck._discover import papers, project
 from ratecheck._discover.references import chosen, is_reference, joined, one_of, split_paper
 from ratecheck._discover.table import Broken
@@ -148,6 +149,7 @@ def find_experiment(reference: str) -> Experiment[Any]:
         rc.find_experiment("fslora Figure 5")
         rc.find_experiment("path/to/average.py")
     """
+    check_instance("reference", reference, str, "an id, a file or what a paper calls it")
     if reference.endswith(".py"):
         return _of_module(load(Path(reference), "experiment file"), None)
     papers.check_found(reference)

@@ -55,10 +55,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linsys import InputError
+from linsys.validate import shown
 from ratecheck._experiment import seeds
 from ratecheck._experiment.panels import Layout, Panel
 from ratecheck._experiment.parameters import check_parameters, param
 from ratecheck._experiment.table import Table
+from ratecheck._names import check_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -260,12 +262,39 @@ class Grid:
 
     axes: Mapping[str, str | int | Collection[Any]]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.axes, Mapping):
+            raise InputError(
+                "`axes` of a grid must be a dict, such as {'n': (1, 2)} or {'n': 'agents'}; "
+                f"found {shown(self.axes)}"
+            )
+        for name, axis in self.axes.items():
+            if not isinstance(axis, str):
+                _check_values(name, axis)
+
     def __call__(self, config: Config) -> list[Block]:
         """The blocks of one configuration."""
+        for name, axis in self.axes.items():
+            if isinstance(axis, str) and not hasattr(config, axis):
+                known = [field.name for field in dataclasses.fields(config)]
+                check_name(f"axis `{name}` of a grid", axis, known)
         given = self.axes.values()
         values = [getattr(config, axis) if isinstance(axis, str) else axis for axis in given]
+        for name, value in zip(self.axes, values, strict=True):
+            _check_values(name, value)
         ranges = [range(value) if isinstance(value, int) else value for value in values]
         return [dict(zip(self.axes, one, strict=True)) for one in itertools.product(*ranges)]
+
+
+def _check_values(name: str, values: Any) -> None:
+    """Refuse what is neither a number of blocks nor the values that a name takes in them."""
+    if not isinstance(values, int) and (
+        not isinstance(values, Collection) or isinstance(values, str)
+    ):
+        raise InputError(
+            f"axis `{name}` of a grid must be a list of values, how many there are, or a "
+            f"parameter of these; found {shown(values)}"
+        )
 
 
 C = TypeVar("C", bound=Config)

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linsys import InputError
-from linsys.validate import check_choice, check_number
+from linsys.validate import check_choice, check_instance, check_number, shown
 from ratecheck._experiment.model import Check
 
 #: Fewer replicates than this give no interval worth printing.
@@ -32,6 +32,9 @@ BEYOND = 2
 #: compete in the theory (-1/2, -1, -2 in t or n; 0, 1, 2 in delta) are at least 1/2 apart, so that
 #: such an interval is nowhere nearer to another one than to the stated one.
 RESOLUTION = 0.25
+
+#: What checks are made by.
+_SUCH_A_CHECK = "a check, such as rate_check or below makes"
 
 Verdict = Literal["consistent", "faster than stated", "not decided", "violated"]
 Array = NDArray[np.float64]
@@ -83,6 +86,7 @@ def below(
     >>> below("ratio", "below 1", Interval(0.5, -math.inf, math.inf)).verdict
     'not decided'
     """
+    _check_interval(measured)
     holds, fails = measured.hi < limit - tolerance, measured.lo > limit + tolerance
     return _judge(name, predicted, measured, holds, fails, remark)
 
@@ -97,6 +101,7 @@ def above(
     remark: str = "",
 ) -> Check:
     """The claim that a number is above ``limit``; one as near as ``tolerance`` decides nothing."""
+    _check_interval(measured)
     holds, fails = measured.lo > limit + tolerance, measured.hi < limit - tolerance
     return _judge(name, predicted, measured, holds, fails, remark)
 
@@ -115,6 +120,7 @@ def at_most(
     >>> at_most("factor", "at most 0.8", exact(0.8000000000000139), 0.8, tolerance=1e-9).ok
     True
     """
+    _check_interval(measured)
     holds, fails = measured.hi <= limit + tolerance, measured.lo > limit + tolerance
     return _judge(name, predicted, measured, holds, fails, remark)
 
@@ -129,6 +135,7 @@ def at_least(
     remark: str = "",
 ) -> Check:
     """The claim that a number is ``limit`` or more; ``tolerance`` is for its rounding."""
+    _check_interval(measured)
     holds, fails = measured.lo >= limit - tolerance, measured.hi < limit - tolerance
     return _judge(name, predicted, measured, holds, fails, remark)
 
@@ -147,12 +154,14 @@ def within(
     >>> [within("ratio", 1.0, Interval(1, 1 - e, 1 + e), 0.9, 1.1).ok for e in (0.05, 0.5)]
     [True, None]
     """
+    _check_interval(measured)
     holds = low <= measured.lo and measured.hi <= high
     return _judge(name, predicted, measured, holds, measured.hi < low or measured.lo > high, remark)
 
 
 def every(check: Check) -> Check:
     """A check whose interval is the range of exact values, all of which must meet it."""
+    check_instance("check", check, Check, _SUCH_A_CHECK)
     if check.ok is None:
         return replace(check, ok=False, verdict=check.verdict.replace("not decided", "violated"))
     return check
@@ -168,7 +177,12 @@ def our_own(check: Check, *, paper: str = "") -> Check:
     >>> our_own(above("gain", "above 0", exact(0.5)), paper="below 0").outcome
     'contradicts the paper'
     """
+    check_instance("check", check, Check, _SUCH_A_CHECK)
     return replace(check, ours=True, paper=paper)
+
+
+def _check_interval(measured: Interval) -> None:
+    check_instance("measured", measured, Interval, "an interval, such as exact(0.5)")
 
 
 def _judge(
@@ -200,9 +214,9 @@ def slope_error(x: ArrayLike, relative_error: ArrayLike) -> float:
     >>> round(slope_error([10.0, 100.0], [0.1, 0.1]), 3)
     0.087
     """
-    log_x = np.log(np.asarray(x, dtype=np.float64))
+    log_x = np.log(_numbers("x", x))
     centred = log_x - log_x.mean()
-    return float(np.abs(centred) @ np.asarray(relative_error) / (centred @ centred))
+    return float(np.abs(centred) @ _numbers("relative_error", relative_error) / (centred @ centred))
 
 
 def slope_shift(x: ArrayLike, relative: ArrayLike) -> float:
@@ -211,7 +225,7 @@ def slope_shift(x: ArrayLike, relative: ArrayLike) -> float:
     >>> round(slope_shift([10.0, 100.0], [0.1, 0.01]), 3)  # 1 + 1/x
     0.037
     """
-    factors = 1.0 + np.asarray(relative, dtype=np.float64)
+    factors = 1.0 + _numbers("relative", relative)
     return abs(exact_slope(x, factors).value)
 
 
@@ -244,7 +258,8 @@ def slope_interval(
     tells the same slope.
     """
     log_x, weights = _regression(x)
-    shape = np.shape(y_replicates)
+    curves = _numbers("y_replicates", y_replicates)
+    shape = curves.shape
     if len(shape) != 2 or shape[0] < MIN_REPLICATES or shape[1] != log_x.size:
         raise InputError(
             f"`y_replicates` must have shape (at least {MIN_REPLICATES}, {log_x.size}); "
@@ -252,7 +267,6 @@ def slope_interval(
         )
     if not 0 < level < 1:
         raise InputError(f"`level` must be in (0, 1); found {level:g}")
-    curves = np.asarray(y_replicates, dtype=np.float64)
     if not np.isfinite(curves).all():
         bad = curves[~np.isfinite(curves)][0]
         raise InputError(f"`y_replicates` must be finite; found {bad:g}")
@@ -314,6 +328,8 @@ def verdict(
     >>> verdict(-1.0, Slope(-0.8, -1.1, -0.5))
     'not decided'
     """
+    check_number("predicted", predicted)
+    _check_interval(measured)
     check_choice("limit", limit, ("infinity", "zero"))
     faster, slower = predicted - measured.lo, measured.hi - predicted
     if limit == "zero":
@@ -361,7 +377,7 @@ def mean_band(
     """
     from scipy.special import stdtrit
 
-    values = np.asarray(replicates, dtype=np.float64)
+    values = _numbers("replicates", replicates)
     if values.ndim != 2 or values.shape[0] < 2:
         raise InputError(f"`replicates` must have shape (at least 2, points); found {values.shape}")
     mean = values.mean(axis=0)
@@ -381,7 +397,7 @@ def ratio(values: ArrayLike, law: float, level: float) -> Interval:
 
 def _regression(x: ArrayLike) -> tuple[Array, Array]:
     """log x and the weights w with w . log y = least-squares slope."""
-    points: Any = np.asarray(x, dtype=np.float64)
+    points = _numbers("x", x)
     if points.ndim != 1 or points.size < 2:
         raise InputError(f"`x` must have shape (at least 2,); found {points.shape}")
     log_x = np.log(_positive("x", points, points.shape))
@@ -389,6 +405,16 @@ def _regression(x: ArrayLike) -> tuple[Array, Array]:
         raise InputError("`x` must be strictly increasing")
     centred = log_x - log_x.mean()
     return log_x, centred / (centred @ centred)
+
+
+def _numbers(name: str, values: ArrayLike) -> Array:
+    """The values as float64, of any shape; whatever becomes such numbers will do."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"`{name}` must be an array of real numbers; found {shown(values)}"
+        ) from None
 
 
 def _positive_mean(means: Array) -> Array:
@@ -402,7 +428,7 @@ def _positive_mean(means: Array) -> Array:
 
 
 def _positive(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(values, dtype=np.float64)
+    array = _numbers(name, values)
     if array.shape != shape:
         raise InputError(f"`{name}` must have shape {shape}; found {array.shape}")
     if not (np.isfinite(array) & (array > 0)).all():

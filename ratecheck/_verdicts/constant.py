@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from linsys import InputError
-from linsys.validate import check_number
+from linsys.validate import check_integer, check_number
 from ratecheck._claims.certificates import certify, ratio
 from ratecheck._claims.claim import Claim, Entry
 from ratecheck._claims.eased import eased
@@ -97,6 +97,7 @@ def tightest(
     check_name("`effort`", effort, list(EFFORTS))
     if limit is not None:
         check_number("limit", limit, low=0)
+    check_integer("seed", seed)
     search = _Needed(entry)
     try:
         with time_limit(LIMITS[effort] if limit is None else limit):

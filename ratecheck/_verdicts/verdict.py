@@ -7,12 +7,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from itertools import chain
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from linsys import InputError
-from linsys.validate import check_choice, check_instance, check_number, finite_array
+from linsys.validate import (
+    check_choice,
+    check_function,
+    check_instance,
+    check_integer,
+    check_number,
+    finite_array,
+    shown,
+)
 from ratecheck._claims.certificates import (
     CANDIDATE,
     DIGITS,
@@ -54,6 +63,8 @@ UNREACHABLE = 10.0
 FLOAT64_ONLY = "ratio in float64 only"
 #: A call of the measure that takes more than this share of the limit does not return.
 _MOST = 0.5
+#: Of what those are functions that are told how far a search is.
+_TOLD = {"watch": ("fields", "index"), "violated": ("verdict",)}
 #: What can be said against a counterexample, the gravest first, and what it means.
 DOUBTS = {
     "degenerate": "none of its neighbours within 1 % violates the statement",
@@ -189,6 +200,16 @@ def judge(
     check_choice("effort", effort, list(EFFORTS))
     if limit is not None:
         check_number("limit", limit, low=0)
+    check_integer("seed", seed)
+    if not isinstance(enough, Real):
+        raise InputError(f"`enough` must be a number, or inf; found {shown(enough)}")
+    if not isinstance(families, Mapping | None):
+        raise InputError(
+            f"`families` must be instances by the id of their claim; found {shown(families)}"
+        )
+    for name, told in (("watch", watch), ("violated", violated)):
+        if told is not None:
+            check_function(name, told, *_TOLD[name])
     start = time.perf_counter()
 
     def tell(search: Search) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -40,6 +42,12 @@ def space(**options: Any) -> rc.Space:
     return rc.Space(**{"fields": {"v": rc.reals("n")}, **options})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Sizes(rc.Config):
+    agents: tuple[int, ...] = (5, 10)
+    name: str = "five"
+
+
 CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: rc.assert_holds(bound, effort="huge"), EFFORTS),
     (lambda: rc.judge(bound, "huge"), EFFORTS),
@@ -50,6 +58,51 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ANY.certify(bound, limit="x"), LIMIT),
     (lambda: ANY.replay(bound, {"x": 1}, limit="x"), LIMIT),
     (lambda: ANY.Options(limit="x"), LIMIT),
+    (lambda: ANY.judge(bound, seed="x"), "`seed` must be a whole number of at least 0; found 'x'"),
+    (lambda: ANY.tightest(bound, seed=-1), "`seed` must be a whole number of at least 0; found -1"),
+    (lambda: ANY.judge(bound, enough="x"), "`enough` must be a number, or inf; found 'x'"),
+    (lambda: ANY.judge(bound, families=3), "`families` must be instances by the id of their cla"),
+    (lambda: ANY.judge(bound, watch=3), "`watch` must be a function of (fields, index); found 3"),
+    (lambda: ANY.judge(bound, violated=3), "`violated` must be a function of (verdict); found 3"),
+    (lambda: ANY.check_claim(bound, 3), "`options` must be rc.Options(...); found 3"),
+    (lambda: ANY.find_experiment(3), "`reference` must be an id, a file or what a paper calls it"),
+    (lambda: ANY.Paper(3, "my paper"), "`id` of a `Paper` must be a text; found 3"),
+    (lambda: ANY.Paper("mine", 3), "`name` of a `Paper` must be a text; found 3"),
+    (lambda: ANY.Paper("My paper", "p"), "`id` of a `Paper` must be of small letters, digits and"),
+    (lambda: ANY.exact_slope("a", "b"), "`x` must be an array of real numbers; found 'a'"),
+    (lambda: ANY.exact_slope([1, 2], "b"), "`y` must be an array of real numbers; found 'b'"),
+    (lambda: ANY.slope_interval([1, 2], "b", rng=0), "`y_replicates` must be an array of real num"),
+    (lambda: ANY.mean_band([["a"], ["b"]]), "`replicates` must be an array of real numbers; found"),
+    (
+        lambda: ANY.rate_check("a", "b", rc.exact(1)),
+        "`predicted` must be a number in (-inf, inf); ",
+    ),
+    (
+        lambda: ANY.rate_check("a", -1.0, 3),
+        "`measured` must be an interval, such as exact(0.5); fo",
+    ),
+    (
+        lambda: ANY.below("a", "below 1", 3),
+        "`measured` must be an interval, such as exact(0.5); fo",
+    ),
+    (
+        lambda: ANY.every("x"),
+        "`check` must be a check, such as rate_check or below makes; found 'x'",
+    ),
+    (lambda: ANY.our_own(1), "`check` must be a check, such as rate_check or below makes; found 1"),
+    (
+        lambda: ANY.Grid(3),
+        "`axes` of a grid must be a dict, such as {'n': (1, 2)} or {'n': 'agents'",
+    ),
+    (
+        lambda: ANY.Grid({"n": 2.5}),
+        "axis `n` of a grid must be a list of values, how many there ar",
+    ),
+    (
+        lambda: ANY.Grid({"n": "agnts"})(Sizes()),
+        "axis `n` of a grid must be one of seed, agents, name; found 'agnts' (did you mean agents?",
+    ),
+    (lambda: ANY.Grid({"n": "name"})(Sizes()), "axis `n` of a grid must be a list of values, how "),
     (lambda: ANY.judge("mine.bound"), "`entry` must be a claim; found 'mine.bound'"),
     (lambda: ANY.certify(bound, constant="yes"), "`constant` must be True or False; found 'yes'"),
     (lambda: ANY.replay("mine.bound", {}), "`claim` must be a claim; found 'mine.bound'"),
@@ -99,6 +152,11 @@ def test_a_wrong_value_is_answered_in_one_line(made: Callable[[], Any], said: st
 def test_right_values_pass() -> None:
     rc.assert_holds(bound, effort="quick")
     assert rc.judge(bound, limit=5).verdict == "holds"
+    told: list[Any] = []
+    verdict = rc.judge(bound, seed=np.int64(1), watch=lambda fields, index: told.append(index))
+    assert (verdict.verdict, told[0]) == ("holds", 0)
+    assert rc.Grid({"n": "agents", "run": 2})(Sizes())[0] == {"n": 5, "run": 0}
+    assert rc.exact_slope([1, 10], [Fraction(1), Fraction(1, 10)]).value == pytest.approx(-1)
     assert rc.replay(bound, {"x": 0.5}).verdict == "holds"
     assert sampled(between=(-1, 0.5), most=5).most == 5
     assert space(corners=[{"v": [1.0]}], credible={"v": (0, 1)}, sizes={"n": (1, 2)}).sizes == {
