@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import os
 import re
@@ -11,7 +12,11 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import ratecheck as rc
+from ratecheck._claims import fields
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -63,6 +68,26 @@ def test_every_program_is_run_somewhere() -> None:
     assert {n: c for n, c in shown.items() if n not in tested} == {
         n: c for n, c in run.items() if n not in tested
     }
+
+
+def test_the_table_of_fields_is_complete_and_true() -> None:
+    line = r"^\| `(\w+)(\(.*?\))` \| .* \| `(.*)` \| (.*) \|$"
+    rows = re.findall(line, page("claim.md"), re.MULTILINE)
+    functions = {n: getattr(fields, n) for n in dir(rc) if hasattr(fields, n) and n.islower()}
+    assert {name for name, *_ in rows} == {
+        name for name, one in functions.items() if one.__module__ == fields.__name__
+    }
+    for name, signature, example, shape in rows:
+        parameters = inspect.signature(getattr(rc, name)).parameters.values()
+        plain = [one.replace(annotation=inspect.Parameter.empty) for one in parameters]
+        assert f"({', '.join(map(str, plain))})" == signature
+        space = rc.Space(fields={"x": eval(f"rc.{example}")})
+        sizes = {axis: 2 + k for k, axis in enumerate(space.sizes)}
+        layout = space.layout(sizes)
+        x = layout.decode(np.full((1, layout.coordinates), 0.3))["x"][0]
+        told = () if shape == "a number" else eval(shape.strip("`"), dict(sizes))
+        assert x.shape == told
+        assert len(set(told)) == len(set(sizes))  # no axis is mistaken for another
 
 
 def command(line: str, folder: Path) -> tuple[int, list[str]]:
