@@ -21,7 +21,7 @@ from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.examine import Examined, Problem
 from ratecheck._claims.fields import Numbers
 
-__all__ = ["Branching", "divided", "replay"]
+__all__ = ["Branching", "divided", "grown", "replay"]
 
 #: Boxes that are divided at once, and the most that may wait.
 BATCH, MOST = 384, 400_000
@@ -204,28 +204,78 @@ def replay(
     except (ValueError, zlib.error) as error:
         raise Unprovable(f"the tree is not readable: {error}") from None
     codes = np.frombuffer(data, dtype=np.uint8)
-    low, high = problem.cover.roots()
     at = 0
-    while low.shape[1]:
-        count = low.shape[1]
+
+    def stated(examined: Examined) -> Any:
+        nonlocal at
+        count = len(examined.ratio)
         own = codes[at : at + count].astype(int)
         if len(own) < count:
             raise Unprovable(
                 f"the tree must say what becomes of {at + count} boxes; it ends before"
             )
-        at += count
-        if (own > len(low)).any():
+        if (own > len(examined.low)).any():
             raise Unprovable("the tree divides along a coordinate that there is not")
+        if (~examined.closed & (own == _LEAF)).any():
+            at_least = float(examined.ratio[~examined.closed & (own == _LEAF)].max())
+            raise Unprovable(f"a leaf of the tree is proved with the constant {at_least:.9g} only")
+        at += count
+        doing(at)
+        return own
+
+    _by_levels(problem, target, proved, stated)
+    if at != len(codes):
+        raise Unprovable(f"the tree must have {at} boxes; it has {len(codes)}")
+    return at
+
+
+def grown(problem: Problem, target: float, proved: float, most: int) -> tuple[str, int]:
+    """A tree that is found level by level, so that :func:`replay` sees the very same batches.
+
+    What is known of a box may depend on those that are evaluated together with it.
+
+    Args:
+        problem: the bound.
+        target: the constant with which parts are cut off.
+        proved: the constant with which a box is done, not smaller.
+        most: boxes that the tree may have.
+
+    Returns:
+        The tree as text, and how many boxes it has.
+
+    Raises:
+        Unprovable: it has more boxes, or one that cannot be divided.
+    """
+    codes: list[Any] = []
+    total = 0
+
+    def chosen(examined: Examined) -> Any:
+        nonlocal total
+        total += len(examined.ratio)
+        if total > most:
+            raise Unprovable(f"the tree has more than {most:,} boxes, level by level")
+        if (~examined.closed & (examined.split < 0)).any():
+            raise Unprovable("nothing is known of a single point")
+        own = np.where(examined.closed, _LEAF, examined.split + 1)
+        codes.append(own.astype(np.uint8))
+        return own
+
+    _by_levels(problem, target, proved, chosen)
+    packed = zlib.compress(np.concatenate(codes).tobytes(), 9)
+    return base64.b85encode(packed).decode(), total
+
+
+def _by_levels(
+    problem: Problem, target: float, proved: float, code_of: Callable[[Examined], Any]
+) -> None:
+    """Evaluate all boxes, level by level, and divide those to which a coordinate is given."""
+    low, high = problem.cover.roots()
+    while low.shape[1]:
         parts = []
-        for start in range(0, count, 2 * BATCH):
+        for start in range(0, low.shape[1], 2 * BATCH):
             rows = slice(start, start + 2 * BATCH)
             examined = problem.examine(low[:, rows], high[:, rows], target, proved)
-            code = own[rows]
-            if (~examined.closed & (code == _LEAF)).any():
-                at_least = float(examined.ratio[~examined.closed & (code == _LEAF)].max())
-                raise Unprovable(
-                    f"a leaf of the tree is proved with the constant {at_least:.9g} only"
-                )
+            code = code_of(examined)
             inner = code > _LEAF
             parts.append(
                 divided(
@@ -233,11 +283,7 @@ def replay(
                     code[inner] - 1,
                 )
             )  # fmt: skip
-            doing(at)
         low, high = (np.concatenate([part[side] for part in parts], axis=1) for side in (0, 1))
-    if at != len(codes):
-        raise Unprovable(f"the tree must have {at} boxes; it has {len(codes)}")
-    return at
 
 
 def finite(value: float) -> float | None:

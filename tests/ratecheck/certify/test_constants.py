@@ -22,7 +22,7 @@ from linsys import InputError
 from linsys.linalg.boxes import coordinates
 from linsys.linalg.boxes_arithmetic import box_arithmetic
 from ratecheck._certify import constants
-from ratecheck._certify.branch import Branching
+from ratecheck._certify.branch import Branching, grown
 from ratecheck._certify.check import Refused, verify
 from ratecheck._certify.cover import Coordinate, Cover, charts_of
 from ratecheck._certify.enclosures import Unprovable
@@ -196,6 +196,29 @@ def test_a_search_that_is_stopped_has_what_it_knows_and_goes_on(tmp_path: Path) 
     while not later.done:
         later.step()
     assert later.tree() == whole.tree()
+
+
+def test_a_tree_that_is_not_confirmed_is_found_level_by_level(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a box was closed because of others that were evaluated together with it."""
+    roots = bytes(Branching(problem(claim_of("product"), {}), 0.2501).roots)
+    undivided = base64.b85encode(zlib.compress(roots)).decode()
+    monkeypatch.setattr(Branching, "tree", lambda self: undivided)
+    content, reason = constants.constant(ITEMS["product"], limit=20.0)
+    assert content is not None, reason
+    assert content["tree"] != undivided
+    assert verify(content)
+    with pytest.raises(Unprovable, match="has more than 3 boxes"):
+        grown(problem(claim_of("product"), {}), 0.2501, 0.2501, 3)
+    monkeypatch.setattr(constants, "_GROWN", 0)
+    content, reason = constants.constant(ITEMS["product"], limit=20.0)
+    assert (content, reason.partition(" that")[0]) == (None, "the tree")
+
+
+def test_a_tightened_bound_has_no_tree_level_by_level_either() -> None:
+    with pytest.raises(Unprovable, match="has more than 2,000 boxes"):
+        grown(problem(claim_of("product"), {}), 0.24, 0.24, 2_000)
 
 
 def test_the_cover_holds_every_instance() -> None:
