@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from experiments.firm.claims._chains import inside
 from experiments.firm.theory.chain import Chains
 from linsys.linalg import Numbers, apply, norm
 from ratecheck import gram as g
@@ -40,7 +39,7 @@ def Rw_sharper(p: g.Problem) -> None:
 def _sample(instance: Any) -> dict[str, Any]:
     """A sample delta psi, and the three numbers that delta is made of, for every transition."""
     chains, radius = instance.chains, instance.chains.R_w(instance.r_max)
-    values = chains.values(inside(instance))
+    values = chains.values(instance.w * radius[:, None, None])
     errors = chains.errors(values)
     own = values[:, :, None, None]
     numbers = {"here": own + 0 * errors, "there": values[:, None, None] + 0 * errors}

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments.oodpl.claims._spaces import points, true
 from experiments.oodpl.theory.inner import Inner
 from experiments.oodpl.theory.outer import Round
+from experiments.oodpl.theory.smoothness import true_range
 from linsys.linalg import Numbers, logistic
 from ratecheck import gram as g
 
@@ -24,7 +24,7 @@ def _weighed(chance: Numbers, values: Numbers) -> Numbers:
 
 def _samples(instance: Any) -> dict[str, Any]:
     """The change of the mean gradient, of every sample's, and of grad log pi; theta - theta'."""
-    system, phi, (theta, other) = instance.system, instance.phi, points(instance)
+    system, phi, theta, other = instance.system, instance.phi, instance.theta, instance.other
     each = system.each_gradient(phi, theta) - system.each_gradient(phi, other)
     slopes = system.policy.gradient(theta) - system.policy.gradient(other)
     mean = system.mean(each, 1)
@@ -33,7 +33,7 @@ def _samples(instance: Any) -> dict[str, Any]:
         "each": _weighed(system.chance, each),
         "slopes": _weighed(system.chance, slopes),
         "v": theta - other,
-        "W": true(instance)[1],
+        "W": true_range(instance.reward, system.beta)[1],
         "L": instance.policy.L,
     }
 
@@ -52,13 +52,13 @@ def lemma_1_corrected(p: g.Problem) -> None:
 
 def _products(instance: Any) -> dict[str, Any]:
     """Of every sample: the change of the mixed derivative and of grad log pi; theta - theta'."""
-    system, phi, (theta, other) = instance.system, instance.phi, points(instance)
+    system, phi, theta, other = instance.system, instance.phi, instance.theta, instance.other
     change = system.each_mixed(phi, theta) - system.each_mixed(phi, other)
     return {
         "change": change.reshape(*change.shape[:-2], -1),
         "slopes": system.policy.gradient(theta) - system.policy.gradient(other),
         "v": (theta - other)[:, None, None],
-        "W": true(instance)[1][:, None, None],
+        "W": true_range(instance.reward, system.beta)[1][:, None, None],
         "T": instance.reward.T[:, None, None],
         "L": instance.policy.L[:, None, None],
         "beta": system.beta[:, None, None],
@@ -86,7 +86,7 @@ def lemma_2_corrected(p: g.Problem) -> None:
 
 def _margins(instance: Any) -> dict[str, Any]:
     """Of every pair of answers: the change of grad l_PL, of the chance and of the margin."""
-    system, (theta, other) = instance.system, points(instance)
+    system, theta, other = instance.system, instance.theta, instance.other
     margins = system.margin(theta), system.margin(other)
     zero = (0 * margins[0])[..., None]
     chance = logistic(-margins[0]) - logistic(-margins[1])
