@@ -8,11 +8,9 @@ and processes change no instance.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
 
-from linsys.compiled import compiled
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.space import Layout
 
@@ -38,49 +36,33 @@ def random_coordinates(key: int, first: int, layout: Layout, count: int) -> Numb
     Uniform in [0, 1); but of a share SNAPPED of the instances a random part of the coordinates is
     0, 1/2 or 1, and along each axis a share TIED has all elements alike.
     """
-    places = np.arange(layout.coordinates)[None]
-    # for every coordinate, the one that it equals if an axis is tied: itself, or one before it
-    sources = [layout.tie(places, axis)[0] for axis in layout.sizes]
-    coordinates = np.empty((count, layout.coordinates))
-    _fill(
-        np.uint64(key),
-        np.uint64(first),
-        np.array(sources, dtype=np.int64).reshape(len(sources), layout.coordinates),
-        coordinates,
-    )
+    # for every coordinate, the one that it equals if an axis is tied: the first along the axis
+    themselves = np.arange(layout.coordinates)[None]
+    sources = [layout.tie(themselves, axis)[0] for axis in layout.sizes]
+    numbers = np.uint64(first) + np.arange(count, dtype=np.uint64)
+    streams = _splitmix64(np.uint64(key) ^ _splitmix64(numbers))
+    whole = _uniform(streams, np.arange(2 + len(sources)))
+    places = 2 + len(sources) + 3 * np.arange(layout.coordinates)
+    coordinates = _uniform(streams, places + 2)
+    snapped = np.flatnonzero(whole[:, 0] < SNAPPED)
+    chosen = _uniform(streams[snapped], places) < whole[snapped, 1:2]
+    ends = np.floor(2.0 * _uniform(streams[snapped], places + 1) + 0.5) / 2.0
+    coordinates[snapped] = np.where(chosen, ends, coordinates[snapped])
+    for number, source in enumerate(sources):
+        tied = np.flatnonzero(whole[:, 2 + number] < TIED)
+        coordinates[tied] = coordinates[tied][:, source]
     return coordinates
 
 
-@compiled
-def _splitmix64(value: Any) -> Any:
+def _splitmix64(values: Numbers) -> Numbers:
     """SplitMix64's finaliser, a bijection of 64-bit integers."""
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
 
 
-@compiled
-def _uniform(stream: Any, place: Any) -> Any:
-    """Number ``place`` of a stream, in [0, 1)."""
-    bits = _splitmix64(stream + np.uint64(place + 1) * np.uint64(0x9E3779B97F4A7C15))
+def _uniform(streams: Numbers, places: Numbers) -> Numbers:
+    """The numbers at these places of each stream, in [0, 1); (streams, places)."""
+    counters = (places + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    bits = _splitmix64(streams[:, None] + counters)
     return (bits >> np.uint64(11)) * 2.0**-53
-
-
-@compiled
-def _fill(key: Any, first: Any, sources: Any, coordinates: Any) -> None:
-    count, size = coordinates.shape
-    axes = len(sources)
-    for k in range(count):
-        stream = _splitmix64(key ^ _splitmix64(first + np.uint64(k)))
-        snapped = _uniform(stream, 0) < SNAPPED
-        share = _uniform(stream, 1) if snapped else 0.0
-        for coordinate in range(size):
-            place = 2 + axes + 3 * coordinate
-            if snapped and _uniform(stream, place) < share:
-                coordinates[k, coordinate] = np.floor(2.0 * _uniform(stream, place + 1) + 0.5) / 2.0
-            else:
-                coordinates[k, coordinate] = _uniform(stream, place + 2)
-        for axis in range(axes):
-            if _uniform(stream, 2 + axis) < TIED:
-                for coordinate in range(size):
-                    coordinates[k, coordinate] = coordinates[k, sources[axis, coordinate]]

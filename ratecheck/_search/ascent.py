@@ -101,6 +101,8 @@ class Climb:
 
     def _newton(self) -> None:
         """L-BFGS-B with one-sided differences, each gradient from one batch."""
+        if self._done:
+            return
         from scipy.optimize import minimize
 
         def downhill(coordinates: Numbers) -> tuple[float, Numbers]:

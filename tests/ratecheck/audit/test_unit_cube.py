@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -118,3 +120,17 @@ def test_what_is_not_snapped_is_uniform_and_independent() -> None:
     assert np.abs(correlation).max() < 6 / np.sqrt(len(plain))
     following = np.corrcoef(plain[:-1, 2], plain[1:, 2])[0, 1]
     assert abs(following) < 6 / np.sqrt(len(plain))
+
+
+def test_instances_are_drawn_without_compiled_code() -> None:
+    """Loading a kernel takes longer than judging a claim of ten lines."""
+    program = """import sys
+import ratecheck as rc
+@rc.claim(id="my.a", source="", text="", kind="upper", fields={"x": rc.interval("n")})
+def a(x):
+    return x.mean() ** 2, (x**2).mean()
+assert rc.judge(a).ratio == 1
+print(sorted({"numba.np.arraymath", "scipy.optimize"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout.decode().strip() == "[]"
