@@ -58,11 +58,11 @@ def _splitmix64(values: Numbers) -> Numbers:
     """SplitMix64's finaliser, a bijection of 64-bit integers."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    return np.asarray(values ^ (values >> np.uint64(31)))
 
 
 def _uniform(streams: Numbers, places: Numbers) -> Numbers:
     """The numbers at these places of each stream, in [0, 1); (streams, places)."""
     counters = (places + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     bits = _splitmix64(streams[:, None] + counters)
-    return (bits >> np.uint64(11)) * 2.0**-53
+    return np.asarray((bits >> np.uint64(11)) * 2.0**-53)
