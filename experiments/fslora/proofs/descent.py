@@ -67,6 +67,45 @@ def _descent(p: g.Problem) -> tuple[Any, ...]:
     return G, rise, gamma, H, L, D, L_s, noise, share
 
 
+def _outcomes(step: Round) -> dict[str, Any]:
+    """All devices' totals less their means, those means less H grad f_i^S(X), and their noise."""
+    total, P = step.total("g"), step.paths[0][0].shape[2]
+    chance = step.expect(np.eye(P, dtype=int) + 0 * total[..., :1])
+    root = np.sqrt(chance / total.shape[1])[..., None]
+    mean = step.expect(total)[:, :, None]
+    H = (step.H + 0 * step.L)[:, None, None, None]
+    start = step.gradients[:, :, None]
+    noise = total - step.total("sketched") + H * (step.paths[0][1] - start)
+
+    def flat(values: Numbers) -> Numbers:
+        return np.asarray((root * (values + 0 * total)).reshape(len(total), -1))
+
+    known = _round(step)
+    return {
+        "m": known["m"],
+        "apart": flat(total - mean),
+        "rest": flat(mean - H * start),
+        "sampled": flat(noise),
+        "drift": flat(total - H * start - noise),
+        **{name: known[name] for name in ("H", "L", "D", "noise", "share")},
+    }
+
+
+@g.theorem("fslora.eq13_corrected", at=_outcomes)
+def eq13_corrected(p: g.Problem) -> None:
+    """(13) for one sketch a round: the devices' variance over N, of what noise and drift make."""
+    m = p.vector("m", "R^2")
+    apart, rest, sampled, drift = p.vectors("apart rest sampled drift", "E of all devices")
+    H, L, D, noise, share = p.parameters_named("H L D noise share")
+    whole = sampled + drift
+    p.equal(apart @ rest, 0, "E of a total less its mean is 0")
+    p.equal((apart + rest).squared, whole.squared, "both are the totals less H grad f_i^S(X)")
+    p.assume(sampled.squared <= noise, "H^2 sigma_s^2 + H sigma_g^2: the samples are independent")
+    p.assume(drift.squared <= H**2 * L**2 * D, "f~_i(.; S) is L r^2/k_i^2-smooth, and Jensen")
+    spread = 2 * share * noise + 2 * H**2 * L**2 * D * share
+    p.show(m.squared + share * apart.squared <= m.squared + spread)
+
+
 @g.theorem("fslora.eq14_corrected", at=_round, scale=_twice_H)
 def eq14_corrected(p: g.Problem) -> None:
     """The descent of one round, times 2 H: the corrected (14)."""
