@@ -15,6 +15,8 @@ _RENAMED = {
     **{"acos": "np.arccos", "atan": "np.arctan", "fabs": "abs", "fsum": "sum", "pow": "**"},
     **{"hypot": "np.sqrt", "dist": "rc.linalg.norm"},
 }
+#: What makes floats of numbers, and nothing else.
+_CONVERSIONS = {"asarray", "astype", "float", "float64"}
 #: Those that are called as in NumPy.
 _ALIKE = {"cos", "exp", "expm1", "log", "log1p", "prod", "sin", "sqrt", "tan"}
 _OF_LINALG = {
@@ -23,7 +25,7 @@ _OF_LINALG = {
     "norm": "rc.linalg.operator_norm or rc.linalg.norm",
     "solve": "rc.linalg.solve",
 }
-_CALLED, _ASSIGNED = re.compile(r"(?:\w+\.)*(\w+)\("), re.compile(r"(\w+)\[[^=]*\] = ")
+_CALLED, _ASSIGNED = re.compile(r"(?:\w+\.)*(\w+)\("), re.compile(r"(\w+)\[[^=]*\] [-+*/]?= ")
 
 
 def instead(error: BaseException) -> str:
@@ -45,8 +47,8 @@ def instead(error: BaseException) -> str:
     name, called = call[1], call[0].removesuffix("(")
     if said.startswith(_NO_LOOP):
         better = _OF_LINALG.get(name)
-    elif called == "float":
-        return "the number itself in place of float() of it"
+    elif name in _CONVERSIONS:
+        return f"the numbers as they are in place of {called}()"
     else:
         better = f"np.{name}" if name in _ALIKE else _RENAMED.get(name)
     return f"{better} in place of {called}" if better not in (None, called) else ""

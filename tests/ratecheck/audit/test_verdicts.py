@@ -317,7 +317,15 @@ FLOATS: dict[str, tuple[Any, str]] = {
     ),
     "float": (
         lambda s: (s.x * float(norm(s.y)), 0.9 * norm(s.x) * norm(s.y)),
-        "the number itself in place of float() of it",
+        "the numbers as they are in place of float()",
+    ),
+    "astype": (
+        lambda s: (s.x.astype(float), 200),
+        "the numbers as they are in place of s.x.astype()",
+    ),
+    "added to": (
+        lambda s: (added_to_entries(np.zeros(len(s.x)), s.x), 200),
+        "np.array([..]) of its entries in place of assignments to total, in float64",
     ),
     "zeros": (
         lambda s: (filled(np.zeros(2), s.x), 2),
@@ -333,6 +341,12 @@ FLOATS: dict[str, tuple[Any, str]] = {
 def filled(empty: Any, x: Any) -> Any:
     empty[0] = x.sum()
     return empty
+
+
+def added_to_entries(total: Any, x: Any) -> Any:
+    for k in range(len(x)):
+        total[k] += x[k]
+    return total
 
 
 def added(total: Any, x: Any) -> Any:
