@@ -9,6 +9,7 @@ process and to see its current folder and its results under the same paths.
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import multiprocessing
 import os
@@ -107,9 +108,11 @@ def _dashboard(client: Any, address: str) -> str:
     link = str(client.dashboard_link or "")
     if address == LOCAL and link:
         link = f"http://127.0.0.1:{urllib.parse.urlsplit(link).port}/status"
+    # not the page itself: it would draw on in this process while modules are imported here
+    plots = urllib.parse.urljoin(link, "individual-plots.json")
     try:
-        with urllib.request.urlopen(link, timeout=_ANSWER):
-            return link
+        with urllib.request.urlopen(plots, timeout=_ANSWER) as answer:
+            return link if json.load(answer) else ""
     except (OSError, ValueError):  # switched off, or behind a wall
         return ""
 

@@ -11,6 +11,7 @@ stored: the disk may take longer than a short block, and what a power cut damage
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -168,6 +169,7 @@ class Result:
         with contextlib.suppress(KeyError, ValueError):
             entry = {"shard": path.name, "block": from_json(meta["block"])}
             self._blocks[path.name] = {**entry, "wall_s": float(meta["wall_s"])}
+            self._unwritten |= path.name not in self._listed
         return table
 
     def save(self, block: Block, columns: Columns, seconds: float) -> Table:
@@ -237,12 +239,16 @@ class Result:
                 if time.time() - path.stat().st_mtime > _STALE:
                     path.unlink()
 
+    @functools.cached_property
+    def _listed(self) -> dict[str, dict[str, Any]]:
+        """What the manifest says of blocks, by shard, when it is first asked."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            text = (self.folder / "manifest.json").read_text()
+            return {entry["shard"]: entry for entry in from_json(text)["blocks"]}
+        return {}
+
     def _write_manifest(self) -> None:
-        path = self.folder / "manifest.json"
-        if not self._written and path.exists():
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                before = {e["shard"]: e for e in from_json(path.read_text())["blocks"]}
-                self._blocks = {**before, **self._blocks}
+        self._blocks = {**self._listed, **self._blocks}
         manifest = {
             "experiment": self.experiment_id,
             "parameters": self.config.to_dict(),
@@ -252,7 +258,8 @@ class Result:
             "machine": machine(),
             "blocks": list(self._blocks.values()),
         }
-        write_whole(path, json.dumps(manifest, indent=1).encode())
+        content = json.dumps(manifest, indent=1).encode()
+        write_whole(self.folder / "manifest.json", content)
 
 
 def _key(experiment: Experiment[Any], config: Config) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,12 +24,24 @@ from tests.ratecheck.conftest import CLAIMS, DECAY
 
 SEED = 6
 KILLS = int(os.environ.get("RATECHECK_KILLS", "6"))
+#: One method at one step size on two draws: two runs on the built-in model.
+FSLORA = [
+    part
+    for setting in (
+        *("targets=q_proj", "rank=2", "gammas=0.01", "seeds=2", "devices=2", "samples=8"),
+        *("batch=2", "tests=4", "ratios=0.5", "local_steps=1", "rounds=60", "points=2"),
+        *("k=1", "global_ranks=2", "levels=0.5"),
+    )
+    for part in ("--set", setting)
+]
 #: What is run; FILE is a file of claims.
 COMMANDS = {
     "run": ("run", DECAY, "--no-figures", "--json"),
     "audit": ("audit", "FILE", "--threads", "2", "--json"),
     "certify": ("certify", "FILE", "--json"),
     "sweep": ("sweep", DECAY, "--set", "seed=1,2,3,4", "--json"),
+    "run on Dask": ("run", DECAY, "--no-figures", "--json", "--scheduler", "local"),
+    "bridge": ("bridge", "fslora", "--no-figures", "--json", "--threads", "1", *FSLORA),
 }
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -55,27 +68,30 @@ def test_kills_lose_and_change_nothing(name: str, command: Start, tmp_path: Path
         arguments = [tmp_path / "mine.py" if a == "FILE" else a for a in COMMANDS[name]]
         return command(*arguments, "--out", tmp_path / folder)
 
+    def compare(again: str, said: str) -> None:
+        """A command that ended says and leaves what the undisturbed one does."""
+        assert "Traceback" not in said
+        expected = json.loads(whole.replace(str(tmp_path / "whole"), str(tmp_path / "out")))
+        assert answer(again) == answer(json.dumps(expected))
+        files = [
+            {str(path.relative_to(tmp_path / folder)) for path in (tmp_path / folder).rglob("*")}
+            for folder in ("whole", "out")
+        ]
+        assert files[0] == files[1]
+
     began = time.monotonic()
     whole, said = begin("whole").communicate(timeout=600)
     took, killed = time.monotonic() - began, 0
     assert whole, said
-    for _ in range(10 * KILLS):
-        if killed == KILLS:
-            break
+    while killed < KILLS:
         process = begin("out")
         try:
-            process.communicate(timeout=rng.uniform(0.1, took))
+            ended = process.communicate(timeout=rng.uniform(0.1, took))
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             killed += 1
             process.communicate(timeout=120)  # until the last process with these pipes is gone
-    assert killed == KILLS
-    again, said = begin("out").communicate(timeout=600)
-    assert "Traceback" not in said
-    expected = json.loads(whole.replace(str(tmp_path / "whole"), str(tmp_path / "out")))
-    assert answer(again) == answer(json.dumps(expected))
-    files = [
-        {str(path.relative_to(tmp_path / folder)) for path in (tmp_path / folder).rglob("*")}
-        for folder in ("whole", "out")
-    ]
-    assert files[0] == files[1]
+        else:
+            compare(*ended)
+            shutil.rmtree(tmp_path / "out")
+    compare(*begin("out").communicate(timeout=600))

@@ -281,6 +281,24 @@ def test_a_resumed_manifest_keeps_the_earlier_blocks(
     assert sorted(entry["block"]["rate"] for entry in manifest["blocks"]) == [0.5, 1.0, 1.5]
 
 
+@pytest.mark.parametrize("listed", [None, 0, 2], ids=["missing", "empty", "of two blocks"])
+def test_blocks_that_a_killed_run_stored_last_are_listed_by_the_next_one(
+    decay: rc.Experiment[Any], stored: tuple[Result, rc.Block, bytes], listed: int | None
+) -> None:
+    result, _, _ = stored
+    path = result.folder / "manifest.json"
+    whole = json.loads(path.read_text())
+    if listed is None:
+        path.unlink()
+    else:
+        path.write_text(json.dumps({**whole, "blocks": whole["blocks"][:listed]}))
+    run(decay, result.config, Store(result.home.parents[1]))
+    assert json.loads(path.read_text())["blocks"] == whole["blocks"]
+    written = path.stat().st_mtime_ns
+    run(decay, result.config, Store(result.home.parents[1]))
+    assert path.stat().st_mtime_ns == written
+
+
 def test_seed_and_parameters_enter_the_key(decay: rc.Experiment[Any], tmp_path: Path) -> None:
     base, store = decay.profiles["quick"], Store(tmp_path)
     changes = [{}, {"seed": 1}, {"replicates": 31}, {"rates": (0.5,)}, {"noise": "gamma"}]
