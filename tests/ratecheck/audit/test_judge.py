@@ -176,7 +176,7 @@ def test_an_excess_that_shrinks_with_the_precision_is_rounding() -> None:
 
 
 def test_high_precision_must_not_be_left() -> None:
-    with pytest.raises(Fault, match="leaves high precision, .* as they are in place of s.m.astype"):
+    with pytest.raises(Fault, match=r"leaves high precision, .* in place of s\.m\.astype"):
         certify(claim(measure=lambda s: (s.m.astype(float) * s.b, s.b)), one(1.0, 1.0))
     with pytest.raises(Fault, match="left high precision"):
         certify(claim(measure=lambda s: (np.full(1, 1 / 3), s.b)), one(1.0, 1.0))
