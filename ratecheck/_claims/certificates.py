@@ -225,9 +225,14 @@ def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, N
             index,
         )
     for side in (measured, bound):
-        if side.dtype.kind not in "fiubO":
+        if side.dtype.kind not in "fiubO" or not _are_numbers(side):
             raise Fault(f"measure must return real numbers; found {_brief(answer)}", index)
     return _flat(measured), _flat(bound)
+
+
+def _are_numbers(side: Numbers) -> bool:
+    """Whether the entries of a side are numbers, perhaps complex, where they are objects."""
+    return side.dtype != object or all(hasattr(value, "imag") for value in side.flat)
 
 
 def _brief(answer: Any) -> str:

@@ -116,13 +116,22 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
 
 
 def _check_sides(measure: Callable[..., Any], sides: Any, index: int) -> None:
-    """Name the side that a formula leaves out, such as a function without a return."""
-    if not isinstance(sides, tuple) or not any(side is None for side in sides):
+    """Name the side that is left out, as by a function without a return, or is the instance."""
+    if not isinstance(sides, tuple):
         return
-    code = getattr(inspect.unwrap(getattr(measure, "function", measure)), "__code__", None)
-    at = f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code else ""
-    name = "measured side" if sides[0] is None else "bound"
-    raise Fault(f"the {name} must be a number or an array; found None{at}", index)
+    for name, side in zip(("measured side", "bound"), sides, strict=False):
+        if side is None:
+            found = "None"
+        elif isinstance(side, Instance):
+            found = (
+                "the whole instance, for which a parameter stands that is none of its fields "
+                f"{', '.join(vars(side))}"
+            )
+        else:
+            continue
+        code = getattr(inspect.unwrap(getattr(measure, "function", measure)), "__code__", None)
+        at = f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code else ""
+        raise Fault(f"the {name} must be a number or an array; found {found}{at}", index)
 
 
 class Instance(SimpleNamespace):

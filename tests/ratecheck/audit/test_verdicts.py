@@ -390,6 +390,21 @@ def test_chance_is_noticed_at_the_first_instances() -> None:
     assert "a claim of PAPER.statistical" in verdict.reason
 
 
+@pytest.mark.parametrize(
+    ("measure", "said"),
+    [
+        (lambda z: (z, 1), "the measured side must be a number or an array; found the whole insta"),
+        (lambda z: (1, z), "the bound must be a number or an array; found the whole instance, for"),
+        (lambda x: ({}, 1), "measure must return real numbers; found ({}, 1)"),
+        (lambda x: ([x, None], 1), "measure must return real numbers; found ([np.float64("),
+    ],
+)
+def test_what_is_no_number_is_named(measure: Any, said: str) -> None:
+    verdict = rc.judge(upper(measure))
+    assert verdict.verdict == "error"
+    assert verdict.reason.startswith(said)
+
+
 def test_an_instance_that_measure_changes_is_an_error() -> None:
     def measure(s: Any) -> tuple[Any, Any]:
         s.p[0] = 0
