@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from ratecheck._discover import registry
 from ratecheck._processes.interrupts import Interrupted
 from ratecheck._run.runner import run
 from ratecheck._store.store import Store
+from tests.ratecheck.conftest import CLAIMS, DECAY
 
 EXTRA = Path(__file__).parent / "extra" / "toy" / "rates"
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -104,6 +106,25 @@ def test_of_two_equal_commands_one_computes_and_both_answer(
     if not killed:
         assert answers[0] == answers[1]
     assert log.read_text().split() == ["0.5"] * (1 + killed) + ["1.0", "1.5"]
+
+
+@pytest.mark.parametrize("claims", [False, True], ids=["run", "audit"])
+def test_what_was_stored_before_the_clock_was_set_back_is_taken(
+    ratecheck: Callable[..., Any], tmp_path: Path, claims: bool
+) -> None:
+    mine, out = tmp_path / "mine.py", tmp_path / "out"
+    mine.write_text(CLAIMS)
+    arguments = ["audit", mine] if claims else ["run", DECAY, "--no-figures"]
+    first = ratecheck(*arguments, "--out", out, "--json")
+    (out / ".left.tmp").touch()
+    later = time.time() + 400 * 86_400
+    for path in out.rglob("*"):
+        os.utime(path, (later, later))
+    again = ratecheck(*arguments, "--out", out, "--json")
+    assert (again.code, again.out) == (first.code, first.out)
+    written = {path: path.stat().st_mtime for path in out.rglob("*") if path.is_file()}
+    kept = [path for path, when in written.items() if abs(when - later) < 1.0]
+    assert {".parquet" if not claims else ".json"} <= {path.suffix for path in kept}
 
 
 @pytest.mark.slow
