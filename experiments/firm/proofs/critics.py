@@ -36,6 +36,31 @@ def Rw_sharper(p: g.Problem) -> None:
     p.show(least**2 * w.squared <= r_max**2)
 
 
+def _constant(chains: Chains, constant: Numbers) -> dict[str, Any]:
+    """The first feature before and after a transition, times the roots of the chances."""
+    chance = chains.stationary[:, :, None] * chains.kernel
+    first = chains.phi[..., 0]
+    root = np.sqrt(chance)
+    return {
+        "here": (root * first[:, :, None]).reshape(len(first), -1),
+        "there": (root * first[:, None]).reshape(len(first), -1),
+        "least": chains.lambda_A,
+        "gamma": chains.gamma,
+        "c": constant,
+    }
+
+
+@g.theorem("firm.constants_in_span", at=_constant)
+def constants_in_span(p: g.Problem) -> None:
+    """lambda_A <= E phi_1 (phi_1 - gamma phi'_1) = (1 - gamma) c^2."""
+    here, there = p.vectors("here there", "transitions")
+    least, gamma, c = p.value("least"), *p.parameters_named("gamma c")
+    p.assume(least <= here @ (here - gamma * there), "lambda_A is the least of sym(-A), at e_1")
+    p.equal(here.squared, c**2, "phi_1 is c")
+    p.equal(here @ there, c**2, "phi_1 and phi'_1 are c")
+    p.show(least <= (1 - gamma) * c**2)
+
+
 def _sample(instance: Any) -> dict[str, Any]:
     """A sample delta psi, and the three numbers that delta is made of, for every transition."""
     chains, radius = instance.chains, instance.chains.R_w(instance.r_max)

@@ -158,6 +158,40 @@ def eq_B11_corrected(p: g.Problem) -> None:
     p.show(c * u.squared <= a * b)
 
 
+def _radii(x: Numbers, d: Numbers, more: Numbers, shift: Numbers) -> dict[str, Any]:
+    """x'd and sqrt(lambda) d; c g where (B.11) is equality, and the norm of Sigma + lambda I."""
+    seen, kept = _share((x * d[:, None]).sum(axis=-1)), np.sqrt(shift)[:, None] * d
+    length = np.sqrt((seen**2).sum(axis=-1) + (kept**2).sum(axis=-1))
+    cg = (seen**2).sum(axis=-1) / np.where(length > 0, length, 1 + length)
+    return {
+        "seen": seen,
+        "kept": kept,
+        "length": length,
+        "cg": cg,
+        "edge": more * norm(d) * np.sqrt(shift),
+        "e": norm(kept),
+    }
+
+
+def _length(x: Numbers, d: Numbers, shift: Numbers) -> Numbers:
+    length = _radii(x, d, shift, shift)["length"]
+    return np.asarray(np.where(length > 0, length, 1 + length))  # for d = 0 both sides are 0
+
+
+@g.theorem("psl.eq_B17_corrected", at=_radii, scale=_length)
+def eq_B17_corrected(p: g.Problem) -> None:
+    """s <= (c g)^2 + c g 2 B sqrt(lambda) for s = c g sqrt(s + lambda ||d||^2), times the root."""
+    seen = p.vector("seen", "comparisons")
+    kept = p.vector("kept", "parameters")
+    length, cg, edge, e = p.parameters_named("length cg edge e")
+    p.equal(seen.squared + kept.squared, length**2, "the norm of Sigma + lambda I")
+    p.equal(kept.squared, e**2, "sqrt(lambda) ||d||")
+    p.equal(seen.squared, cg * length, "(B.11), where it is equality")
+    p.assume(e <= length, "||d||_Sigma^2 >= 0", factors=[cg * e])
+    p.assume(e <= edge, "||d|| <= 2 B", factors=[cg * length])
+    p.show(length * seen.squared <= length * cg**2 + length * cg * edge)
+
+
 def _turned(system: Any, u: Numbers, w: Numbers, diamond: Numbers) -> dict[str, Any]:
     """u'(grad r(tau0) - grad r(tau1)) at both points, and their norms."""
     here, there = (_share((u[:, None] * system.steps(x)).sum(axis=-1)) for x in (w, diamond))
