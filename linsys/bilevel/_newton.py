@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 
+from linsys.bilevel.arrays import namespace
 from linsys.validate import InputError
 
 __all__ = ["minimise", "solve_definite"]
@@ -33,7 +33,7 @@ def minimise(what: str, evaluate: Callable[[Any], Evaluation], start: Any) -> An
     >>> minimise("a parabola", lambda x: (float(x @ x), 2 * x, 2 * np.eye(1)), np.ones(1))
     array([0.])
     """
-    xp, point, previous = array_namespace(start), start, np.inf
+    xp, point, previous = namespace(start), start, np.inf
     value, gradient, hessian = evaluate(point)
     for _ in range(_STEPS):
         step = -solve_definite(what, hessian, gradient)
@@ -61,7 +61,7 @@ def solve_definite(what: str, hessian: Any, vector: Any) -> Any:
     Raises:
         InputError: H is singular to rounding.
     """
-    xp = array_namespace(hessian)
+    xp = namespace(hessian)
     eigenvalues = xp.linalg.eigvalsh(hessian)
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
     if not smallest > len(eigenvalues) * np.finfo(float).eps * largest:

@@ -9,7 +9,19 @@ from array_api_compat import array_namespace, device
 
 from linsys.validate import Array, InputError, shown
 
-__all__ = ["finite", "pad", "projected", "sigmoid", "table", "vector"]
+__all__ = ["finite", "namespace", "pad", "projected", "sigmoid", "table", "vector"]
+
+
+#: What :func:`array_namespace` says of NumPy's arrays.
+_NUMPY = array_namespace(np.empty(0))
+
+
+def namespace(*arrays: Any) -> Any:
+    """:func:`array_namespace` of these arrays, at once where they are NumPy's."""
+    for array in arrays:
+        if type(array) is not np.ndarray:
+            return array_namespace(*arrays)
+    return _NUMPY
 
 
 def table(owner: Any, name: str, reference: Any) -> Any:
@@ -34,6 +46,8 @@ def vector(name: str, value: Any, size: int) -> Any:
         ...
     linsys.validate.InputError: `theta` must have shape (2,); found (3,)
     """
+    if _is_of_doubles(value) and value.shape == (size,):  # asked several times in every step
+        return value
     shape = getattr(value, "shape", None)
     if shape is None:
         raise InputError(f"`{name}` must be an array of shape ({size},); found {shown(value)}")
@@ -43,6 +57,11 @@ def vector(name: str, value: Any, size: int) -> Any:
     if not array_namespace(value).isdtype(value.dtype, "real floating"):
         raise InputError(f"`{name}` must hold floating-point numbers; found dtype {value.dtype}")
     return value
+
+
+def _is_of_doubles(value: Any) -> bool:
+    """Whether this is NumPy's plain array of doubles, of which nothing else has to be asked."""
+    return type(value) is np.ndarray and value.dtype == np.float64
 
 
 def pad(size: int) -> int:
@@ -62,6 +81,8 @@ def finite(name: str, value: Any) -> Any:
         ...
     linsys.validate.InputError: `phi` must be finite; found NaN or infinity
     """
+    if _is_of_doubles(value) and np.isfinite(value).all():
+        return value
     if getattr(value, "shape", None) is None:
         raise InputError(f"`{name}` must be an array; found {shown(value)}")
     try:
@@ -84,7 +105,7 @@ def projected(theta: Any, radius: float | None) -> tuple[Any, float]:
     """
     if radius is None:
         return theta, 1.0
-    norm = float(array_namespace(theta).linalg.vector_norm(theta))
+    norm = float(namespace(theta).linalg.vector_norm(theta))
     if not norm > radius:
         return theta, 1.0
     return theta * (radius / norm), radius / norm

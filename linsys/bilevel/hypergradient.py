@@ -33,10 +33,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from linsys.bilevel._newton import solve_definite
-from linsys.bilevel.arrays import finite
+from linsys.bilevel.arrays import finite, namespace
 from linsys.bilevel.inner import Path
 from linsys.bilevel.oracle import Oracle
 from linsys.validate import check_integer
@@ -156,7 +156,7 @@ def optimum_sensitivity(oracle: Oracle, phi: Any, theta: Any) -> Any:
 
 def _basis(theta: Any) -> Any:
     """The identity (p, p)."""
-    xp = array_namespace(theta)
+    xp = namespace(theta)
     return xp.eye(theta.shape[-1], dtype=theta.dtype, device=device(theta))
 
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
 from linsys.bilevel._newton import minimise
-from linsys.bilevel.arrays import finite, projected
+from linsys.bilevel.arrays import finite, namespace, projected
 from linsys.bilevel.oracle import DomainOracle, Oracle
 from linsys.validate import InputError, check_integer, check_number
 
@@ -46,7 +46,7 @@ class Path(NamedTuple):
         """
         if self.shrink[t] == 1.0:
             return v
-        u = self.theta[t + 1, :] / array_namespace(v).linalg.vector_norm(self.theta[t + 1, :])
+        u = self.theta[t + 1, :] / namespace(v).linalg.vector_norm(self.theta[t + 1, :])
         return self.shrink[t] * (v - (v @ u)[..., None] * u)
 
 
@@ -87,7 +87,7 @@ def descend(
     if radius is not None:
         check_number("radius", radius, low=0.0, low_open=True)
     finite("phi", phi)
-    xp = array_namespace(finite("theta_0", theta_0))
+    xp = namespace(finite("theta_0", theta_0))
     if theta_0.ndim != 1:
         raise InputError(f"`theta_0` must have shape (p,); found {tuple(theta_0.shape)}")
     samples = tuple(oracle.draw_inner(k, t) for t in range(D))
@@ -109,7 +109,7 @@ def check_path(oracle: Oracle, phi: Any, path: Path) -> None:
     Raises:
         InputError: with the step, and the step size that is stable.
     """
-    xp, D = array_namespace(path.theta), len(path.samples)
+    xp, D = namespace(path.theta), len(path.samples)
     limit = oracle.stable_step(phi)
     bad = xp.any(~xp.isfinite(path.theta), axis=1)
     if bool(xp.any(bad)):
@@ -162,6 +162,6 @@ def optimum(oracle: DomainOracle, phi: Any, start: Any = None) -> Any:
         )
 
     if start is None:
-        xp = array_namespace(finite("phi", phi))
+        xp = namespace(finite("phi", phi))
         start = xp.zeros(oracle.p, dtype=phi.dtype, device=device(phi))
     return minimise(f"the inner loss of domain `{oracle.domain.name}`", evaluate, start)

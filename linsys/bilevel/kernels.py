@@ -221,7 +221,8 @@ def _forward(
     move = np.empty(Y)
     for t in range(len(theta) - 1):
         row = t % len(xs)
-        theta[t + 1] = theta[t]
+        for j in range(p):  # a loop compiles in a fraction of the time of an assignment of arrays
+            theta[t + 1, j] = theta[t, j]
         for i in range(xs.shape[1]):
             x, y = xs[row, i], ys[row, i]
             _probabilities(psi_t, log_h, x, theta[t], move)
@@ -262,7 +263,9 @@ def _backward(
 ) -> None:
     """Add W (psi . v - E psi . v) of every step to ``flows`` (X, Y), from the last to the first."""
     _, Y, p = psi.shape
-    pi, along, v, moved = np.empty(Y), np.empty(Y), v.copy(), v.copy()
+    pi, along, before, moved = np.empty(Y), np.empty(Y), np.empty(p), np.empty(p)
+    for j in range(p):
+        moved[j] = v[j]
     for t in range(len(theta) - 2, -1, -1):
         row = t % len(xs)
         if shrink[t] != 1.0:
@@ -272,13 +275,14 @@ def _backward(
                 product += theta[t + 1, j] * moved[j]
             for j in range(p):
                 moved[j] = shrink[t] * (moved[j] - product / square * theta[t + 1, j])
-        v[:] = moved
+        for j in range(p):
+            before[j] = moved[j]
         for i in range(xs.shape[1]):
             x, y = xs[row, i], ys[row, i]
             _probabilities(psi_t, log_h, x, theta[t], pi)
             for a in range(Y):
                 along[a] = 0.0
-            _add(psi_t, x, v, along)
+            _add(psi_t, x, before, along)
             mean, Z = 0.0, 0.0
             for a in range(Y):
                 mean += pi[a] * along[a]

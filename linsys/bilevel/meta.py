@@ -19,10 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
-from array_api_compat import array_namespace
-
 from linsys.bilevel import kernels
-from linsys.bilevel.arrays import finite, projected
+from linsys.bilevel.arrays import finite, namespace, projected
 from linsys.bilevel.domains import TASK, Domain, check_domains, uniforms
 from linsys.bilevel.hypergradient import adjoint, first_order, implicit, unrolled
 from linsys.bilevel.inner import Path, descend
@@ -200,7 +198,7 @@ class MetaTraining:
         outcomes = [self.hypergradient(state, oracle[task]) for task in tasks]
         mean = sum(gradient for gradient, _ in outcomes) / len(outcomes)
         phi, _ = projected(state.phi - self.eta * mean, self.phi_radius)
-        if not bool(array_namespace(phi).all(array_namespace(phi).isfinite(phi))):
+        if not bool(namespace(phi).all(namespace(phi).isfinite(phi))):
             raise InputError(
                 f"the reward must stay finite; found an overflow in round {state.t}: "
                 f"lower `eta`, found {self.eta:g}"
@@ -294,7 +292,7 @@ def meta_test(
     """
     check_integer("steps", steps, low=1)
     check_number("tolerance", tolerance, low=0.0)
-    xp, theta, done = array_namespace(finite("theta_0", theta_0)), theta_0, 0
+    xp, theta, done = namespace(finite("theta_0", theta_0)), theta_0, 0
     while True:
         D = min(_BLOCK, steps - done)
         path = _descend(oracle, phi, theta, alpha=alpha, D=D, k=done // _BLOCK, radius=radius)

@@ -25,9 +25,8 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from linsys.bilevel.arrays import table, vector
+from linsys.bilevel.arrays import namespace, table, vector
 from linsys.bilevel.domains import Domain
 from linsys.bilevel.policies import ALL
 from linsys.bilevel.rewards import LARGEST
@@ -159,7 +158,7 @@ class DomainOracle:
     def outer_loss(self, theta: Any, z: Any = None) -> float:
         """L_PL (7), or the mean of l_PL over the pairs z."""
         weights, u, _ = self._compare(theta, z)
-        xp = array_namespace(u)
+        xp = namespace(u)
         # -log sigma(u) without overflow
         loss = xp.log1p(xp.exp(-xp.abs(u))) + (xp.abs(u) - u) / 2.0
         return float(xp.sum(weights * loss))
@@ -221,7 +220,7 @@ class DomainOracle:
         vector("phi", phi, self.q)
         vector("theta", theta, self.p)
         try:
-            return array_namespace(phi, theta)
+            return namespace(phi, theta)
         except TypeError as error:
             kinds = f"{type(phi).__name__} and {type(theta).__name__}"
             raise InputError(
@@ -246,7 +245,7 @@ class DomainOracle:
 
     def _weights(self, phi: Any, z: Any) -> tuple[Any, Any]:
         """The prompts that samples are about, and W on all their answers."""
-        xp, reward = array_namespace(phi), self.domain.reward
+        xp, reward = namespace(phi), self.domain.reward
         if z is None:
             return ALL, table(self.domain, "law", phi) * xp.exp(reward.value(phi) / self.beta)
         x, y = z
@@ -256,7 +255,7 @@ class DomainOracle:
     def _policy(self, theta: Any, prompts: Any) -> tuple[Any, Any]:
         """pi and psi on some of the prompts."""
         policy = self.domain.policy
-        pi = array_namespace(theta).exp(policy.log_prob(theta, prompts))
+        pi = namespace(theta).exp(policy.log_prob(theta, prompts))
         return pi, table(policy, "psi", theta)[prompts, :, :]
 
 

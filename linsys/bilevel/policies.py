@@ -35,9 +35,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from linsys.bilevel.arrays import table, vector
+from linsys.bilevel.arrays import namespace, table, vector
 from linsys.linalg import lambda_min
 from linsys.validate import Array, InputError, check_number, plain, real_array
 
@@ -103,24 +102,26 @@ class ExponentialPolicy:
 
     def log_prob(self, theta: Any, prompts: Any = ALL) -> Any:
         """log pi_theta(y|x), shape (X, Y)."""
-        xp = array_namespace(vector("theta", theta, self.p))
+        xp = namespace(vector("theta", theta, self.p))
         psi, log_h = table(self, "psi", theta), table(self, "log_h", theta)
         logits = log_h[prompts, :] + psi[prompts, :, :] @ theta
         logits = logits - xp.max(logits, axis=-1, keepdims=True)
         return logits - xp.log(xp.sum(xp.exp(logits), axis=-1, keepdims=True))
 
-    def score(self, theta: Any, prompts: Any = ALL) -> Any:
-        """grad log pi_theta(y|x), shape (X, Y, p)."""
+    def score(self, theta: Any, prompts: Any = ALL, pi: Any = None) -> Any:
+        """grad log pi_theta(y|x), shape (X, Y, p); ``pi`` is pi_theta, where it is known."""
         psi = table(self, "psi", theta)[prompts, :, :]
-        return psi - self._prob(theta, prompts)[..., None, :] @ psi
+        pi = self._prob(theta, prompts) if pi is None else pi
+        return psi - pi[..., None, :] @ psi
 
     def covariance(self, theta: Any, prompts: Any = ALL) -> Any:
         """The Hessian of -log pi_theta(y|x), of whichever y, shape (X, p, p)."""
-        xp, score = array_namespace(theta), self.score(theta, prompts)
-        return xp.matrix_transpose(score) @ (self._prob(theta, prompts)[..., None] * score)
+        pi = self._prob(theta, prompts)
+        score = self.score(theta, prompts, pi)
+        return namespace(theta).matrix_transpose(score) @ (pi[..., None] * score)
 
     def _prob(self, theta: Any, prompts: Any) -> Any:
-        return array_namespace(theta).exp(self.log_prob(theta, prompts))
+        return namespace(theta).exp(self.log_prob(theta, prompts))
 
     def log_floor(self, R: float) -> Array:
         """What log pi_theta(y|x) is never below on the ball, shape (X, Y)."""

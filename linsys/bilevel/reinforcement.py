@@ -57,10 +57,11 @@ def policy_gradient(
         value, slope = 0.0, np.zeros_like(theta)
         for domain, r, log_reference in tables:
             log_pi = domain.policy.log_prob(theta)
-            flow = domain.prompts[:, None] * np.exp(log_pi) / len(tables)
+            pi = np.exp(log_pi)
+            flow = domain.prompts[:, None] * pi / len(tables)
             gain = r - beta * (log_pi - log_reference)
             value += float((flow * gain).sum())
-            slope += np.tensordot(flow * gain, domain.policy.score(theta), axes=2)
+            slope += np.tensordot(flow * gain, domain.policy.score(theta, pi=pi), axes=2)
         return value, slope
 
     with np.errstate(over="ignore", invalid="ignore"):  # reported below

@@ -27,9 +27,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace
 
-from linsys.bilevel.arrays import table, vector
+from linsys.bilevel.arrays import namespace, table, vector
 from linsys.bilevel.policies import ALL
 from linsys.validate import Array, InputError, check_number, real_array
 
@@ -82,7 +81,7 @@ class Reward(ABC):
 
     def pullback(self, phi: Any, weights: Any, prompts: Any = ALL) -> Any:
         """sum_xy weights(x, y) grad_phi r_phi(x, y) for weights (..., X, Y), shape (..., q)."""
-        xp = array_namespace(phi)
+        xp = namespace(phi)
         xi = xp.reshape(table(self, "xi", phi)[prompts, :, :], (-1, self.q))
         steep = weights * self._slope(self._index(phi, prompts))
         return xp.reshape(steep, (*weights.shape[:-2], xi.shape[0])) @ xi
@@ -157,10 +156,10 @@ class TanhReward(Reward):
         object.__setattr__(self, "s", check_number("s", self.s, low=0.0, low_open=True))
 
     def _value(self, index: Any) -> Any:
-        return self.s * array_namespace(index).tanh(index / self.s)
+        return self.s * namespace(index).tanh(index / self.s)
 
     def _slope(self, index: Any) -> Any:
-        return 1.0 - array_namespace(index).tanh(index / self.s) ** 2
+        return 1.0 - namespace(index).tanh(index / self.s) ** 2
 
     def _bend(self, radius: float, T: float) -> float:
         top = math.tanh(min(radius * T / self.s, _STEEPEST))

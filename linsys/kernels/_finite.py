@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from linsys.compiled import compiled
+from linsys.kernels._parts import compiled_part
 from linsys.kernels._tiles import TILE, padded, tile_row
 from linsys.kernels.lanes_math import floor_positive, unit_interval
 from linsys.kernels.random import load_state, next_bits, store_state
@@ -83,7 +83,7 @@ def finite_arrays(system: FiniteSystem) -> tuple[FiniteArrays, Array, list[Array
     return arrays, np.eye(system.d), held
 
 
-@compiled
+@compiled_part
 def _gathered_product(table, state, d, y, y0, out, o0):
     """out <- table[state] y with another matrix in every lane."""
     start = state * splat_bits(d * d)
@@ -135,7 +135,7 @@ def prepare_center(system, center, theta, shared, total, more):
         store(more, a, splat(0.0))
 
 
-@compiled
+@compiled_part
 def _correct_agent(system, states, indices, j, shared, x, step, factor, h, total, more, own):
     d, S, rows = system.d, system.S, padded(system.n)
     state = load_bits(indices, j)

@@ -5,8 +5,8 @@ All buffers are rows of lanes: entry a of agent j's vector is row j d + a.
 
 from __future__ import annotations
 
-from linsys.compiled import compiled
 from linsys.kernels._gaussian_arrays import LEAST_POWER
+from linsys.kernels._parts import compiled_part
 from linsys.kernels._tiles import (
     TILE,
     base_product,
@@ -58,7 +58,7 @@ def draw_tile(system, rng, j, states, indices):
     store_state(rng, state)
 
 
-@compiled
+@compiled_part
 def _inner(p, k, q, m, d):
     """Sum over a < d of row k + a of p times row m + a of q; two sums hide latency."""
     even = odd = splat(0.0)
@@ -107,7 +107,7 @@ def prepare_center(system, center, theta, shared, total, more):
         store(more, a, estimate * n - scalar(system.target_sum, a))
 
 
-@compiled
+@compiled_part
 def _dot5(u, v, total):
     """total + u v, elementwise."""
     return (
@@ -119,7 +119,7 @@ def _dot5(u, v, total):
     )
 
 
-@compiled
+@compiled_part
 def _scalar5(p, k, step):
     """Numbers k, k + step, .. of p."""
     return (
@@ -131,7 +131,7 @@ def _scalar5(p, k, step):
     )
 
 
-@compiled
+@compiled_part
 def _along_samples(system, states, at, shared, own):
     """How far h, Phi(s) theta - b(s), and g(x) - h reach along each of five samples s."""
     d = system.d
@@ -148,7 +148,7 @@ def _along_samples(system, states, at, shared, own):
     return on_h, on_estimate, on_own
 
 
-@compiled
+@compiled_part
 def _move(s, common, target, own, step, factor, on_h, on_own, x, k, h, row):
     """Entry k of x, of some x^j, and the same entry of h[j]."""
     store(h, row, fma(s, on_h, common) * factor)
@@ -156,7 +156,7 @@ def _move(s, common, target, own, step, factor, on_h, on_own, x, k, h, row):
     store(x, k, fnma(step, corrected, load(x, k)))
 
 
-@compiled
+@compiled_part
 def _sum5(u, v, total):
     """total + u'v"""
     total = fma(u[0], v[0], total)
@@ -198,7 +198,7 @@ def correct_agents(
         store(more, a, _sum5(e, s, load(more, a)))
 
 
-@compiled
+@compiled_part
 def _deviations(system, states, j, z):
     """z <- s^j - m_j for five agents; returns m_j'z^j in units of log 2."""
     d = system.d
@@ -212,7 +212,7 @@ def _deviations(system, states, j, z):
     return own
 
 
-@compiled
+@compiled_part
 def _offset5(p, k, own):
     """Numbers k .. k + 4 of p less own."""
     m = _scalar5(p, k, 1)
@@ -225,7 +225,7 @@ def _offset5(p, k, own):
     )
 
 
-@compiled
+@compiled_part
 def _log_ratios(system, states, j, z, weights):
     """Logarithms to base 2 of the ratios of five agents' samples, where the weights belong.
 
@@ -261,7 +261,7 @@ def _log_ratios(system, states, j, z, weights):
         store5(weights, at + 4, TILE, t)
 
 
-@compiled
+@compiled_part
 def _bound(weights, first, step, count):
     """Raise tiles of five logarithms to that of the least normal number."""
     for at in range(first, first + count * step, step):
@@ -269,7 +269,7 @@ def _bound(weights, first, step, count):
             store(weights, k, maximum(load(weights, k), splat(LEAST_POWER)))
 
 
-@compiled
+@compiled_part
 def _powers(weights, first, step, count):
     """Replace tiles of five logarithms by their powers of 2; returns the sum of all."""
     total = splat(0.0)

@@ -44,7 +44,7 @@ class GaussianArrays(NamedTuple):
 def _padded_rows(matrix: Array) -> Array:
     """``matrix`` with rows of zeros up to a whole number of tiles."""
     n = len(matrix)
-    return np.pad(matrix, ((0, padded.py_func(n) - n), (0, 0)))
+    return np.pad(matrix, ((0, padded(n) - n), (0, 0)))
 
 
 def _tiled(matrix: Array) -> Array:
@@ -78,7 +78,7 @@ def gaussian_arrays(system: GaussianSystem) -> tuple[GaussianArrays, Array, list
     reach, A_base, Q = turned(system.A_base)
     m, Phi_base = system.means @ Q, Q.T @ system.Phi_base @ Q
     targets = (system.theta @ system.Phi_base.T) @ Q
-    repeated = m[np.minimum(np.arange(padded.py_func(n)), n - 1)]
+    repeated = m[np.minimum(np.arange(padded(n)), n - 1)]
     slopes = repeated / np.log(2.0)
     gaps = ((repeated[:, None] - repeated[None]) ** 2).sum(-1)
     offsets = -gaps / np.log(4.0)

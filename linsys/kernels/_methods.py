@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from linsys.compiled import compiled
+from linsys.kernels._parts import compiled_part
 from linsys.kernels._systems import (
     agents,
     apply_A,
@@ -94,7 +95,7 @@ class Buffers(NamedTuple):
 
 def buffers(n: int, d: int, clusters: int) -> tuple[Buffers, Array]:
     """Allocate a block's memory; the array must outlive the use of the addresses."""
-    N, D = padded.py_func(n), padded.py_func(d)
+    N, D = padded(n), padded(d)
     models = max(clusters, 1) * d
     counts = [
         N * d + 1,
@@ -120,25 +121,25 @@ def buffers(n: int, d: int, clusters: int) -> tuple[Buffers, Array]:
     return Buffers(*(int(v) for v in starts)), memory
 
 
-@compiled
+@compiled_part
 def _copy_rows(x, x0, y, y0, count):
     for a in range(count):
         store(y, y0 + a, load(x, x0 + a))
 
 
-@compiled
+@compiled_part
 def _draw(system, n, d, rng, states, indices):
     for j in range(0, n, TILE):
         draw_tile(system, rng, j, rows_from(states, j * d), indices)
 
 
-@compiled
+@compiled_part
 def _clear(buffer, count):
     for a in range(count):
         store(buffer, a, splat(0.0))
 
 
-@compiled
+@compiled_part
 def _mean_x(n, d, x, out):
     """out <- (1/n) sum_i x^i"""
     for a in range(d):
@@ -148,7 +149,7 @@ def _mean_x(n, d, x, out):
         store(out, a, total / float(n))
 
 
-@compiled
+@compiled_part
 def _mean_residual(system, w, n, d, point):
     """w.total <- (1/n) sum_j g^j(point), g^j(x) = A(s^j) x - b^j(s^j)"""
     prepare_A(system, point, 0, w.y, 0)
@@ -162,14 +163,14 @@ def _mean_residual(system, w, n, d, point):
         store(w.total, a, load(w.total, a) / float(n))
 
 
-@compiled
+@compiled_part
 def _descend(target, row, direction, d, alpha):
     """target <- target - alpha direction"""
     for a in range(d):
         store(target, row + a, load(target, row + a) - load(direction, a) * alpha)
 
 
-@compiled
+@compiled_part
 def _own_residual(system, w, i, d, x, row, out):
     """out <- g^i(x)"""
     prepare_A(system, x, row, w.y, 0)
@@ -179,26 +180,26 @@ def _own_residual(system, w, i, d, x, row, out):
         store(out, a, load(out, a) - load(w.b, a))
 
 
-@compiled
+@compiled_part
 def _independent_round(system, w, n, d, alpha, x_scale):
     for i in range(n):
         _own_residual(system, w, i, d, w.x, i * d, w.out)
         _descend(w.x, i * d, w.out, d, alpha * scalar(x_scale, i))
 
 
-@compiled
+@compiled_part
 def _fedavg_round(system, w, n, d, alpha):
     _mean_residual(system, w, n, d, w.center)
     _descend(w.center, 0, w.total, d, alpha)
 
 
-@compiled
+@compiled_part
 def _spread_center(w, n, d):
     for i in range(n):
         _copy_rows(w.center, 0, w.x, i * d, d)
 
 
-@compiled
+@compiled_part
 def _drawn_round(system, w, n, d, alpha, x_scale, r):
     """x^i <- x^i - alpha (g^i(x^i) + r (x^i - w)), Ditto's and pFedMe's personal step."""
     for i in range(n):
@@ -209,7 +210,7 @@ def _drawn_round(system, w, n, d, alpha, x_scale, r):
         _descend(w.x, i * d, w.out, d, alpha * scalar(x_scale, i))
 
 
-@compiled
+@compiled_part
 def _pfedme_round(system, w, n, d, alpha, x_scale, alpha_center, r):
     _mean_x(n, d, w.x, w.more)
     _drawn_round(system, w, n, d, alpha, x_scale, r)
@@ -218,13 +219,13 @@ def _pfedme_round(system, w, n, d, alpha, x_scale, alpha_center, r):
         store(w.center, a, load(w.center, a) + gap * (alpha_center * r))
 
 
-@compiled
+@compiled_part
 def _ditto_round(system, w, n, d, alpha, x_scale, alpha_center, r):
     _drawn_round(system, w, n, d, alpha, x_scale, r)
     _fedavg_round(system, w, n, d, alpha_center)
 
 
-@compiled
+@compiled_part
 def _choose_models(system, w, n, d, clusters):
     """w.follows[j] <- the model with the least residual on j's sample, the first of equals."""
     for c in range(clusters):
@@ -245,7 +246,7 @@ def _choose_models(system, w, n, d, clusters):
         store(w.follows, j, chosen)
 
 
-@compiled
+@compiled_part
 def _followed_models(w, n, d, clusters):
     """x^j <- the model agent j follows."""
     for j in range(n):
@@ -257,7 +258,7 @@ def _followed_models(w, n, d, clusters):
             store(w.x, j * d + a, v)
 
 
-@compiled
+@compiled_part
 def _clustered_round(system, w, n, d, alpha, clusters):
     _choose_models(system, w, n, d, clusters)
     _followed_models(w, n, d, clusters)
@@ -278,7 +279,7 @@ def _clustered_round(system, w, n, d, alpha, clusters):
     _followed_models(w, n, d, clusters)
 
 
-@compiled
+@compiled_part
 def _affpcl_round(system, method, rng, w, n, d, alpha, x_scale, alpha_center, alpha_objective):
     if method.implicit:
         _mean_x(n, d, w.x, w.center)
@@ -330,7 +331,7 @@ def _affpcl_round(system, method, rng, w, n, d, alpha, x_scale, alpha_center, al
         _descend(w.theta, 0, w.more, d, alpha_objective)
 
 
-@compiled
+@compiled_part
 def _record(w, n, d, solutions, errors):
     """errors <- squared distances to the solutions (n + 2, d): agents, then x^c, then theta^c."""
     for i in range(n + 2):
@@ -347,13 +348,13 @@ def _record(w, n, d, solutions, errors):
         store(errors, i, total)
 
 
-@compiled
+@compiled_part
 def _fill(buffer, values, count):
     for k in range(count):
         store(buffer, k, splat(scalar(values, k)))
 
 
-@compiled
+@compiled_part
 def _baseline_round(system, method, w, n, d, t, alpha, x_scale, alpha_center):
     """One round of any method but AffPCL on the samples in w."""
     if method.kind == INDEPENDENT or (method.kind == FINETUNE and t >= method.switch):

@@ -220,7 +220,7 @@ def simulate(
     if isinstance(algorithm, Clustered):
         models = start.mean(axis=0) + algorithm.offsets(d)
     # Agents that fill up a tile start at zero and make no steps.
-    scale, first_x = np.zeros(padded.py_func(n)), np.zeros((padded.py_func(n), d))
+    scale, first_x = np.zeros(padded(n)), np.zeros((padded(n), d))
     scale[:n], first_x[:n] = steps.multipliers(n), start
     step_code = m.StepCode(
         float(steps.numerator),

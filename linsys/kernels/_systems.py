@@ -15,6 +15,7 @@ from linsys.compiled import unique_name
 from linsys.kernels import _finite, _gaussian
 from linsys.kernels._finite import FiniteArrays, finite_arrays
 from linsys.kernels._gaussian_arrays import GaussianArrays, gaussian_arrays
+from linsys.kernels._parts import OPTIONS
 from linsys.systems import FiniteSystem, GaussianSystem
 from linsys.validate import Array, InputError
 
@@ -57,7 +58,7 @@ def _by_system(gaussian: Any, finite: Any) -> Any:
     def resolve(system: Any, *rest: Any) -> Any:
         return bodies[system.instance_class is FiniteArrays]
 
-    overload(stub, jit_options={"error_model": "numpy"})(resolve)
+    overload(stub, jit_options=OPTIONS)(resolve)
     return stub
 
 

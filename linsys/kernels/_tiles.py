@@ -6,7 +6,7 @@ and rows of matrices are padded to whole tiles; what is written to the padding i
 
 from __future__ import annotations
 
-from linsys.compiled import compiled
+from linsys.kernels._parts import compiled_part
 from linsys.kernels.simd import fma, load, scalar, splat, store
 
 __all__ = [
@@ -26,19 +26,19 @@ __all__ = [
 TILE = 5
 
 
-@compiled
+@compiled_part
 def padded(n):
     """n rounded up to a whole number of tiles."""
     return -(-n // TILE) * TILE
 
 
-@compiled
+@compiled_part
 def zero5():
     zero = splat(0.0)
     return zero, zero, zero, zero, zero
 
 
-@compiled
+@compiled_part
 def load5(p, k, step):
     """Rows k, k + step, .. of p."""
     return (
@@ -50,7 +50,7 @@ def load5(p, k, step):
     )
 
 
-@compiled
+@compiled_part
 def store5(p, k, step, v):
     """Rows k, k + step, .. of p <- v."""
     store(p, k, v[0])
@@ -60,7 +60,7 @@ def store5(p, k, step, v):
     store(p, k + 4 * step, v[4])
 
 
-@compiled
+@compiled_part
 def fma5(w, v, total):
     """w v + total for a number or lanes w."""
     return (
@@ -72,13 +72,13 @@ def fma5(w, v, total):
     )
 
 
-@compiled
+@compiled_part
 def reached(k, reach, d):
     """The columns, first and end, where rows k .. k + 4 of a d x d band matrix are not zero."""
     return max(k - reach, 0), min(k + TILE + reach, d)
 
 
-@compiled
+@compiled_part
 def common_tile(matrix, k, first, end, d, x, x0, entry, vector, sums):
     """Add rows k .. k + 4 of a matrix (.., d), from column first on, times five vectors to sums.
 
@@ -98,7 +98,7 @@ def common_tile(matrix, k, first, end, d, x, x0, entry, vector, sums):
     return p, q, r, s, t
 
 
-@compiled
+@compiled_part
 def base_product(matrix, reach, d, x, x0, y, y0):
     """Rows y0.. <- a tiled d x d band matrix times rows x0..; writes up to four more rows."""
     for k in range(0, d, TILE):
@@ -116,7 +116,7 @@ def base_product(matrix, reach, d, x, x0, y, y0):
         store5(y, y0 + k, 1, (p, q, r, s, t))
 
 
-@compiled
+@compiled_part
 def tile_row(rows, j, a):
     """The row of entry a of agent j among ``rows`` agents: five entries of all agents, five more.
 
@@ -125,12 +125,12 @@ def tile_row(rows, j, a):
     return a // TILE * TILE * rows + TILE * j + a % TILE
 
 
-@compiled
+@compiled_part
 def _descend5(step, total, x, k):
     store5(x, k, 1, fma5(-step, total, load5(x, k, 1)))
 
 
-@compiled
+@compiled_part
 def _descend_tile(weights, w0, h, h0, n, d, alpha, x_scale, i, x, x0):
     """x^i <- x^i - alpha_i sum_j w^i_j h[j] for five agents i and five entries from row x0 on."""
     p = q = r = s = t = zero5()
@@ -149,7 +149,7 @@ def _descend_tile(weights, w0, h, h0, n, d, alpha, x_scale, i, x, x0):
     _descend5(alpha * scalar(x_scale, i + 4), t, x, x0 + 4 * d)
 
 
-@compiled
+@compiled_part
 def subtract_weighted_sums(weights, h, n, d, alpha, x_scale, x):
     """x^i <- x^i - alpha_i sum_j w^i_j h[j], with both laid out by :func:`tile_row`.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from decimal import Decimal
 
-from linsys.compiled import compiled
+from linsys.kernels._parts import compiled_part
 from linsys.kernels.simd import (
     bits_to_float,
     float_to_bits,
@@ -49,7 +49,7 @@ _ROUND = 422212465065984.0
 _power = lookup("_power", [_bits(Decimal(2) ** (Decimal(i) / 16)) - i * _STEP for i in range(16)])
 
 
-@compiled
+@compiled_part
 def exp2(x):
     """2^x for -1022 <= x < 1023.5."""
     shifted = x + _ROUND
@@ -83,7 +83,7 @@ _MINUS_TWO_LOG2 = -1.3862943611198906
 _EXPONENT_AS_FLOAT = 0x4330000000000000  # 2^52: an integer or-ed in becomes 2^52 + integer
 
 
-@compiled
+@compiled_part
 def minus_two_log(x):
     """-2 log x of a positive normal number, zero at 1."""
     biased = float_to_bits(x) + splat_bits(_ONE_BITS - _LEAST_BITS)
@@ -118,7 +118,7 @@ _cosine_of = lookup("_cosine_of", [_bits(c) for c in _COSINES])
 _sine_of = lookup("_sine_of", [_bits(c) for c in _COSINES[-4:] + _COSINES[:-4]])
 
 
-@compiled
+@compiled_part
 def sincos(f, sixteenth):
     """(sin, cos) of (``sixteenth`` + f) 2 pi / 16 for |f| <= 1/2; whole turns do not matter."""
     z = f * f
@@ -136,19 +136,19 @@ def sincos(f, sixteenth):
     return fma(cosine, s, fma(sine, c, sine)), fnma(sine, s, fma(cosine, c, cosine))
 
 
-@compiled
+@compiled_part
 def unit_interval(bits):
     """Uniform on {0, 2^-52, .., 1 - 2^-52} from the upper 52 random bits."""
     return bits_to_float((bits >> splat_bits(12)) | splat_bits(_ONE_BITS)) - 1.0
 
 
-@compiled
+@compiled_part
 def normal_radius(bits):
     """Length of a pair of independent standard normals; at most sqrt(128 ln 2) = 9.42."""
     return sqrt(minus_two_log(to_float(bits | splat_bits(1)) * 2.0**-64))
 
 
-@compiled
+@compiled_part
 def normal_pair(radius, bits):
     """Two independent standard normals by Box and Muller: a radius at a uniform angle."""
     # The low four bits turn by sixteenths, the upper 52 within one.
@@ -157,7 +157,7 @@ def normal_pair(radius, bits):
     return radius * sine, radius * cosine
 
 
-@compiled
+@compiled_part
 def floor_positive(x):
     """(integer part as bits, fractional part) of x in [0, 2^52)."""
     whole = to_int(x)

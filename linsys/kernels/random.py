@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys.compiled import compiled
+from linsys.kernels._parts import compiled_part
 from linsys.kernels.simd import LANES, load_bits, splat_bits, store_bits
 
 __all__ = ["REPLICATES", "SEEDS", "lane_states", "load_state", "next_bits", "store_state"]
@@ -44,20 +44,20 @@ def lane_states(seed: int, first_replicate: int, blocks: int = 1) -> NDArray[np.
     return _mix(halves[0] ^ halves[1] ^ _mix(words))
 
 
-@compiled
+@compiled_part
 def load_state(rng):
     """The generators' states (4, LANES) at an address, to be kept in registers."""
     return load_bits(rng, 0), load_bits(rng, 1), load_bits(rng, 2), load_bits(rng, 3)
 
 
-@compiled
+@compiled_part
 def store_state(rng, state):
     """Write the states back."""
     for word in range(4):
         store_bits(rng, word, state[word])
 
 
-@compiled
+@compiled_part
 def next_bits(state):
     """(64 random bits per lane, the next state)."""
     s0, s1, s2, s3 = state

@@ -76,6 +76,19 @@ def _add(target: Any, factor: float, x: Any) -> None:
 
 
 @compiled
+def _copy(target: Any, x: Any) -> None:
+    """A loop compiles in a fraction of the time of an assignment of arrays; likewise below."""
+    for i in range(len(x)):
+        target[i] = x[i]
+
+
+@compiled
+def _fill(target: Any, value: float) -> None:
+    for i in range(len(target)):
+        target[i] = value
+
+
+@compiled
 def _logistic(z: float, o: float) -> Any:
     """Log-likelihood, slope and curvature of a comparison of weight one."""
     small = math.exp(-abs(z))
@@ -93,7 +106,7 @@ def likelihoods(
     """Log-likelihoods (N,) and gradients by Delta, rows (N, d2 d1)."""
     for i in range(first, last):
         total = 0.0
-        gradients[i] = 0.0
+        _fill(gradients[i], 0.0)
         for j in range(starts[i], starts[i + 1]):
             row = X[pairs[j] if len(pairs) else j]
             value, slope, _ = _logistic(initial[j] + np.dot(row, Delta[i]), labels[j])
@@ -109,7 +122,7 @@ def hessian_products(
 ) -> None:  # fmt: skip
     """Minus the Hessian at Delta times D, rows (N, d2 d1)."""
     for i in range(first, last):
-        out[i] = 0.0
+        _fill(out[i], 0.0)
         for j in range(starts[i], starts[i + 1]):
             row = X[pairs[j] if len(pairs) else j]
             _, _, curvature = _logistic(initial[j] + np.dot(row, Delta[i]), 0.0)
@@ -120,7 +133,7 @@ def hessian_products(
 def pull(X: Any, pairs: Any, starts: Any, slope: Any, first: int, last: int, out: Any) -> None:
     """Sum of slope_j X_j over the comparisons of each user, rows (N, d2 d1)."""
     for i in range(first, last):
-        out[i] = 0.0
+        _fill(out[i], 0.0)
         for j in range(starts[i], starts[i + 1]):
             _add(out[i], slope[j], X[pairs[j] if len(pairs) else j])
 
@@ -183,7 +196,7 @@ def _constrained(H: Any, right: Any, bound: float, regular: float, L: Any, v: An
                 trace += H[a, a]
             multiplier = max(2.0 * multiplier, REGULAR * trace + 1e-300)
             continue
-        v[:] = right
+        _copy(v, right)
         _forward(L, v)
         _backward(L, v)
         size = math.sqrt(_dot(v, v))
@@ -195,7 +208,7 @@ def _constrained(H: Any, right: Any, bound: float, regular: float, L: Any, v: An
                 return -1.0
             if size == 0.0:
                 return 0.0
-        work[:] = v
+        _copy(work, v)
         _forward(L, work)
         change = (size * size / _dot(work, work)) * excess
         if multiplier + change <= 0.0:
@@ -238,7 +251,7 @@ def heads(
         if status[i] == LEFT_OUT:
             _at_supremum(starts, i, multiplier, inverse, slope, curvature, values)
             continue
-        w[:] = W[i]
+        _copy(w, W[i])
         size = math.sqrt(_dot(w, w))
         if size > bound:
             for a in range(p):
@@ -263,14 +276,14 @@ def heads(
                     values[i] = _margins(
                         Q, pairs, starts, labels, weights, initial, i, W[i], slope, curvature
                     )[0]
-                    w[:] = W[i]
+                    _copy(w, W[i])
                     break
                 halvings += 1
                 part *= 0.5
                 for a in range(p):
                     w[a] = W[i, a] + part * step[a]
                 continue
-            W[i] = w
+            _copy(W[i], w)
             _curve(Q, pairs, starts, i, slope, curvature, scaled, gradient, H)
             for a in range(p):
                 gradient[a] -= ridge * w[a]
@@ -287,7 +300,8 @@ def heads(
                 longest = _longest(Q, pairs, starts, i, step)
             if predicted and longest > 1.0:
                 # the predicted head may be a bad start; begin again at 0
-                w[:], predicted = 0.0, False
+                _fill(w, 0.0)
+                predicted = False
                 continue
             predicted = False
             if multiplier[i] < 0.0:
@@ -298,7 +312,7 @@ def heads(
             _add(w, 1.0, step)
         if status[i] == SEPARATED:
             _at_supremum(starts, i, multiplier, inverse, slope, curvature, values)
-            W[i] = w
+            _copy(W[i], w)
         elif values[i] > -nothing:
             _at_supremum(starts, i, multiplier, inverse, slope, curvature, values)
         elif len(inverse) and status[i] != SINGULAR:
@@ -324,10 +338,11 @@ def _at_supremum(
 ) -> None:
     """Set the results of a user whose likelihood is at its supremum, whatever others do."""
     values[i] = multiplier[i] = 0.0
-    slope[starts[i] : starts[i + 1]] = 0.0
-    curvature[starts[i] : starts[i + 1]] = 0.0
+    _fill(slope[starts[i] : starts[i + 1]], 0.0)
+    _fill(curvature[starts[i] : starts[i + 1]], 0.0)
     if len(inverse):
-        inverse[i] = 0.0
+        for a in range(inverse.shape[1]):
+            _fill(inverse[i, a], 0.0)
 
 
 @compiled
@@ -364,8 +379,9 @@ def _curve(
 ) -> None:  # fmt: skip
     """The gradient of the log-likelihood by user i's head, and minus its Hessian."""
     p, filled = len(gradient), 0
-    gradient[:] = 0.0
-    H[:] = 0.0
+    _fill(gradient, 0.0)
+    for a in range(p):
+        _fill(H[a], 0.0)
     for j in range(starts[i], starts[i + 1]):
         row = pairs[j] if len(pairs) else j
         root = math.sqrt(curvature[j])
@@ -374,7 +390,9 @@ def _curve(
             scaled[filled, a] = root * Q[row, a]
         filled += 1
         if filled == len(scaled) or j == starts[i + 1] - 1:
-            H += np.dot(scaled[:filled].T, scaled[:filled])
+            product = np.dot(scaled[:filled].T, scaled[:filled])
+            for a in range(p):
+                _add(H[a], 1.0, product[a])
             filled = 0
 
 
@@ -428,14 +446,15 @@ def profile_products(
     for i in range(first, last):
         most = max(most, starts[i + 1] - starts[i])
     direction, moved = np.empty(d2 * d1), np.empty(most)
-    out[:] = 0.0
+    for a in range(k):
+        _fill(out[a], 0.0)
     right, pulled = np.empty(d2 * k), np.empty((d2, d1))
     flat = pulled.reshape(-1)
     Vt = np.ascontiguousarray(V.T)
     for i in range(first, last):
         for c in range(d2):
             part = direction[c * d1 : (c + 1) * d1]
-            part[:] = 0.0
+            _fill(part, 0.0)
             for a in range(k):
                 _add(part, W[i, c, a], Vt[a])
                 right[c * k + a] = _dot(Vt[a], G[i, c])
@@ -446,7 +465,8 @@ def profile_products(
         answer = response[i].reshape(-1)
         for a in range(d2 * k):
             answer[a] = _dot(inverse[i, a], right)
-        flat[:] = penalty[i] * direction
+        for a in range(len(flat)):
+            flat[a] = penalty[i] * direction[a]
         for j in range(starts[i], starts[i + 1]):
             row = pairs[j] if len(pairs) else j
             total = moved[j - starts[i]] + _dot(Q[row], answer)

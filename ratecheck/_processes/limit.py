@@ -33,6 +33,8 @@ from typing import Any
 
 from numba.core import event
 
+from ratecheck._processes.turns import COMPILATION, waiting
+
 try:
     import resource
 except ImportError:  # Windows
@@ -48,8 +50,6 @@ _IDLE = 1e-3
 #: Seconds until a limit strikes again: where Python clears up, such as in a callback of a weak
 #: reference, it prints exceptions and goes on.
 _REPEAT = 1.0
-#: What numba broadcasts around reading its cache, compiling and writing the cache.
-_COMPILATION = "numba:compiler_lock"
 #: Modules that leave something half done when a function of theirs is interrupted.
 _COMPILERS = ("numba.core", "llvmlite")
 _IMPORT = "importlib._bootstrap"
@@ -157,7 +157,8 @@ class _Meter(event.Listener):
     def look(self) -> float:
         """The longer of both so far; to be called every _TICK seconds."""
         now = time.process_time()
-        self.waited = self.waited + _TICK if now - self._looked < _IDLE else 0.0
+        idle = now - self._looked < _IDLE and not waiting()
+        self.waited = self.waited + _TICK if idle else 0.0
         self._looked = now
         return max(self.spent, self.waited)
 
@@ -212,14 +213,14 @@ def _clock_watched(meter: _Meter, seconds: float, strike: Callable[[], None]) ->
                 pause = _REPEAT
 
     thread = threading.Thread(target=watch, daemon=True)
-    event.register(_COMPILATION, meter)  # type: ignore[no-untyped-call]
+    event.register(COMPILATION, meter)  # type: ignore[no-untyped-call]
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join()
-        event.unregister(_COMPILATION, meter)  # type: ignore[no-untyped-call]
+        event.unregister(COMPILATION, meter)  # type: ignore[no-untyped-call]
 
 
 def _must_not_be_interrupted(frame: FrameType | None, caller: FrameType, imports: bool) -> bool:

@@ -17,16 +17,19 @@ import os
 import pickle
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ratecheck._processes import elsewhere, interrupts
 from ratecheck._processes.limit import disable_core_dump
 from ratecheck._processes.streams import ignoring_failures
+from ratecheck._processes.turns import take_turns
 
 if TYPE_CHECKING:
     from multiprocessing.context import BaseContext
@@ -144,7 +147,10 @@ def processes(workers: int, *modules: str) -> Iterator[ProcessPool]:
             _start_server(context)
         else:  # a worker has the environment of this process when it starts
             stack.enter_context(_one_thread_each())
-        pool = ProcessPool(max_workers=workers, initializer=_prepare_worker, context=context)
+        turns = stack.enter_context(_folder_of_turns()) if workers > 1 else None
+        pool = ProcessPool(
+            max_workers=workers, initializer=_prepare_worker, initargs=(turns,), context=context
+        )
         try:
             with _ctrl_c_held_back():
                 _ = pool.active  # reading this starts the workers
@@ -215,9 +221,29 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _prepare_worker() -> None:
-    """In a worker: print nothing into the answer, lose no result to stderr, end with the parent."""
+@contextlib.contextmanager
+def _folder_of_turns() -> Iterator[Path | None]:
+    """What workers hold while they compile; None where no folder can be made, as on a full disk."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="ratecheck-turns-"))
+    except OSError:
+        yield None
+        return
+    try:
+        yield folder
+    finally:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _prepare_worker(turns: Path | None) -> None:
+    """In a worker: print nothing into the answer, lose no result to stderr, end with the parent.
+
+    With others that have the same folder of ``turns`` it takes turns at compiling.
+    """
     importlib.import_module(FIRST)
+    if turns is not None:
+        take_turns(turns)
     os.dup2(2, 1)  # also what compiled libraries print
     sys.stderr = ignoring_failures(sys.stderr)
     disable_core_dump()

@@ -83,7 +83,7 @@ def test_a_call_that_waits_is_interrupted() -> None:
 
 def test_signals_and_listeners_are_as_before() -> None:
     def state() -> tuple[Any, int]:
-        listeners = event._registered[limit._COMPILATION]
+        listeners = event._registered[limit.COMPILATION]
         return signal.getsignal(signal.SIGALRM), len(listeners)
 
     before = state()
@@ -187,7 +187,7 @@ def test_compilation_is_neither_counted_nor_interrupted(
     # what strikes in the compilation without effect strikes again before the computation is over
     monkeypatch.setattr(limit, "_REPEAT", 0.1)
     assert late() == ["compiled", "computed"]
-    monkeypatch.setattr(limit, "_COMPILATION", "nobody broadcasts this")
+    monkeypatch.setattr(limit, "COMPILATION", "nobody broadcasts this")
     assert late() == ["compiled"]
     monkeypatch.setattr(limit, "_COMPILERS", ("nobody",))
     assert late() == []
