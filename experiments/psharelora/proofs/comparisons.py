@@ -14,7 +14,7 @@ from experiments.psharelora.theory.fitted import second_moment, shifted
 from experiments.psharelora.theory.preference import log_logistic, reward, scores
 from experiments.psharelora.theory.proof import lipschitz, spectral
 from experiments.psharelora.theory.subspace import Adaptation, flat, frobenius, inner
-from linsys.linalg import Numbers, lambda_min, logistic, norm, solve, squares, transpose
+from linsys.linalg import Numbers, lambda_max, lambda_min, logistic, norm, solve, squares, transpose
 from ratecheck import gram as g
 
 
@@ -338,6 +338,41 @@ def lemma_4_mean(p: g.Problem) -> None:
     p.assume(u.squared <= 4 * L**2 * d.squared, "||X|| <= 2 L1")
     p.equal(d.squared, rest, "what Sigma_tail is")
     p.show(kl <= L**2 * rest / 2)
+
+
+def _likely(users: Adaptation, fit: Adaptation, pairs: Any) -> dict[str, Any]:
+    """B less its part in B_diamond, Theta - Theta*, the chances' changes, and both divergences."""
+    change = logistic(pairs.logits(fit.delta)) - logistic(pairs.logits(users.delta))
+    root, best = np.sqrt(pairs.weights)[..., None, :], users.B
+    count = len(change)
+    return {
+        "away": flat(fit.B - best @ (transpose(best) @ fit.B)),
+        "error": (fit.delta - users.delta).reshape(count, -1),
+        "chances": (root * change).reshape(count, -1),
+        "kl": pairs.divergence(users.delta, fit.delta),
+        "best": pairs.divergence(users.delta, users.best),
+        "m": pairs.steepness(users.delta, fit.delta),
+        "least": np.maximum(lambda_min(pairs.moment), 0),
+        "most": lambda_max(pairs.moment),
+        "nu": users.nu * users.users,
+        "tail": users.tail,
+    }
+
+
+@g.theorem("psl.theorem_4_1_corrected", at=_likely)
+def theorem_4_1_corrected(p: g.Problem) -> None:
+    """16 m^2 lambda_min N nu dist^2 <= 16 m^2 lambda_min ||Theta - Theta*||^2 <= 8 sum KL, at most
+    lambda_max Sigma_tail.
+    """
+    away, error = p.vector("away", "d1 k"), p.vector("error", "parameters")
+    chances, kl, best = p.vector("chances", "comparisons"), p.value("kl"), p.value("best")
+    m, least, most, nu, tail = p.parameters_named("m least most nu tail")
+    p.assume(nu * away.squared <= error.squared, "psl.lemma_5_corrected")
+    p.assume(m**2 * least * error.squared <= chances.squared, "psl.lemma_5_coverage")
+    p.assume(2 * chances.squared <= kl, "Pinsker: KL >= ||P - P'||_1^2/2")
+    p.assume(kl <= best, "Theta is at least as likely as Theta_diamond, for all data")
+    p.assume(8 * best <= most * tail, "KL <= (a - b)^2/8, and E <D, X>^2 <= lambda_max ||D||^2")
+    p.show(16 * m**2 * least * nu * away.squared <= most * tail)
 
 
 # Algorithms 2 to 4, and Corollaries 4.1 and B.1.

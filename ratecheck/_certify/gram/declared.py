@@ -26,6 +26,8 @@ from ratecheck._names import check_name
 
 #: Instances on which a theorem is compared with its claim, and the digits of that.
 INSTANCES, DIGITS = 12, 40
+#: So many times as many are drawn where none of them is one of the claim's space.
+_RARE = 25
 #: How far the two sides may be apart, relative to the sum of what they add up: rounding in 40
 #: digits, with room for what linear algebra loses of them.
 _SAME = 1e-20
@@ -252,22 +254,28 @@ def _broken(assumption: Any, instance: Mapping[str, Numbers], least: float) -> s
 
 def disagreement(theorem: Theorem, claim: Claim, total: int = INSTANCES, seed: str = "gram") -> str:
     """Why a theorem does not state its claim, from instances drawn of the claim's own space."""
-    compared = 0
-    for batch in draw(claim.space, seed, 0, max(total, 4 * len(claim.space.all_sizes()))):
-        kept = np.ones(len(batch), dtype=bool)
-        for passes in batch.passing.values():
-            kept &= np.asarray(passes, dtype=bool)
-        rows = np.flatnonzero(kept)
-        if not len(rows):
-            continue
-        try:
-            reason = compare(theorem, claim, batch.subset(rows))
-        except (Fault, ZeroDivisionError, TypeError) as error:
-            reason = f"`at` must be evaluated in {DIGITS} digits: {type(error).__name__}: {error}"
-        if reason:
-            return reason
-        compared += len(rows)
-    return "" if compared else "no instance of the claim's space was drawn"
+    fewest = max(total, 4 * len(claim.space.all_sizes()))
+    for count in (fewest, _RARE * fewest):
+        compared = 0
+        for batch in draw(claim.space, seed, 0, count):
+            kept = np.ones(len(batch), dtype=bool)
+            for passes in batch.passing.values():
+                kept &= np.asarray(passes, dtype=bool)
+            rows = np.flatnonzero(kept)
+            if not len(rows):
+                continue
+            try:
+                reason = compare(theorem, claim, batch.subset(rows))
+            except (Fault, ZeroDivisionError, TypeError) as error:
+                reason = (
+                    f"`at` must be evaluated in {DIGITS} digits: {type(error).__name__}: {error}"
+                )
+            if reason:
+                return reason
+            compared += len(rows)
+        if compared:
+            return ""
+    return "no instance of the claim's space was drawn"
 
 
 def excess_of(text: Any) -> Fraction:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import ratecheck as rc
 from linsys import InputError
 from ratecheck._certify.check import Refused, verify
 from ratecheck._certify.gram import declared, verify as exact
@@ -57,6 +58,31 @@ def test_the_comparison_sees_a_wrong_power(monkeypatch: pytest.MonkeyPatch) -> N
     assert disagreement(theorem, claim) == ""
     wrong = declared.Theorem(theorem.id, theorem.state, theorem.at, power=1)
     assert "`measured` of the theorem must be" in disagreement(wrong, claim)
+
+
+def test_a_claim_about_rare_instances_is_compared_with_more_draws(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of a hundred numbers is an instance, and none of the first ones that are drawn."""
+    rare = rc.Space({"x": rc.interval()}, given={"rare": lambda s: abs(s.x - 0.905) < 0.005})
+    claim = rc.Paper("mine", "my paper").upper("square", ref="1", on=rare)(square)
+    theorem = declared.Theorem("mine.square", squared, at=lambda x: {"x": x})
+    assert disagreement(theorem, claim) == ""
+    other = declared.Theorem("mine.square", squared, at=lambda x: {"x": 2 * x})
+    assert "`measured` of the theorem must be" in disagreement(other, claim)
+    monkeypatch.setattr(declared, "_RARE", 1)
+    assert disagreement(other, claim) == "no instance of the claim's space was drawn"
+
+
+def square(x: Any) -> rc.Sides:
+    """x^2 <= 2 x^2."""
+    return x * x, 2 * x * x
+
+
+def squared(p: rc.gram.Problem) -> None:
+    """The same."""
+    x = p.parameter("x")
+    p.show(x**2 <= 2 * x**2)
 
 
 def test_the_worst_instance_of_a_false_bound_is_a_counterexample(
