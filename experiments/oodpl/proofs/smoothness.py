@@ -50,6 +50,31 @@ def lemma_1_corrected(p: g.Problem) -> None:
     p.show(mean.squared <= W**2 * L**2 * v.squared)
 
 
+def _convex(instance: Any) -> dict[str, Any]:
+    """theta - theta' and the change of -grad log pi, of every sample; the least weight."""
+    system, phi, theta, other = instance.system, instance.phi, instance.theta, instance.other
+    slopes = system.policy.gradient(other) - system.policy.gradient(theta)
+    v = theta - other
+    change = system.gradient(phi, theta) - system.gradient(phi, other)
+    return {
+        "v": _weighed(system.chance, v[:, None, None] + 0 * slopes),
+        "slopes": _weighed(system.chance, slopes),
+        "gained": (change * v).sum(axis=-1),
+        "w": true_range(instance.reward, system.beta)[0],
+        "mu": instance.policy.mu,
+    }
+
+
+@g.theorem("ood.lemma_1_convexity_corrected", at=_convex)
+def lemma_1_convexity_corrected(p: g.Problem) -> None:
+    """b^(1/beta) mu ||theta - theta'||^2 <= <change of the mean gradient, theta - theta'>."""
+    v, slopes = p.vectors("v slopes", "E R^p")
+    gained, (w, mu) = p.value("gained"), p.parameters_named("w mu")
+    p.assume(w * (slopes @ v) <= gained, "ood.exp_r_beta_corrected, as no sample loses")
+    p.assume(mu * v.squared <= slopes @ v, "(14): -log pi is mu-strongly convex")
+    p.show(w * mu * v.squared <= gained)
+
+
 def _products(instance: Any) -> dict[str, Any]:
     """Of every sample: the change of the mixed derivative and of grad log pi; theta - theta'."""
     system, phi, theta, other = instance.system, instance.phi, instance.theta, instance.other

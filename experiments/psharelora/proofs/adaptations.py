@@ -82,3 +82,24 @@ def remark_1(p: g.Problem) -> None:
     p.cauchy_schwarz(whole, -start, "Cauchy-Schwarz")
     p.assume(spectrum <= (whole - start).squared, "nu is the least of k squares of sigma, over N")
     p.show(spectrum <= (B + n) ** 2)
+
+
+def _spread(users: Adaptation) -> dict[str, Any]:
+    """The root of Sigma_tail/N, and B over the root of 3."""
+    largest = energy(users, 0 * users.delta[:, 0])[0]
+    return {
+        "nu": users.nu,
+        "tail": np.sqrt(users.tail / users.users),
+        "third": np.sqrt(largest**2 / 3),
+        "k": users.k + 0 * users.nu,
+    }
+
+
+@g.theorem("psl.corollary_B1_condition", at=_spread, scale=lambda users: users.k + 0 * users.nu)
+def corollary_B1_condition(p: g.Problem) -> None:
+    """k nu t <= t (3 b^2 - t^2) <= 2 b^3 for t^2 = Sigma_tail/N and b = B/sqrt(3)."""
+    nu, tail, third, k = p.parameters_named("nu tail third k")
+    p.assume(k * nu + tail**2 <= 3 * third**2, "psl.remark_1", factors=[tail])
+    square = tail**2 - 2 * tail * third + third**2
+    p.assume(square >= 0, "(t - b)^2 >= 0, times t + 2 b", factors=[tail, third])
+    p.show(k * nu * tail <= 2 * third**3)
