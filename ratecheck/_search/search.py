@@ -7,6 +7,7 @@ seed and from names, so that a search repeats whatever else runs beside it.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.samples import CORNERS, SHARED, Batch, batches, draw, generator
 from ratecheck._claims.space import Fault, Fields, Imprecise, Layout, Sizes, Unsettled
+from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._search.ascent import Climb
 from ratecheck._search.hypothesis_search import search_examples
 from ratecheck._search.reservoir import Reservoir
@@ -81,6 +83,8 @@ _MOST_DRAWN = 60_000
 _MEASURED_TWICE = 32
 #: Where four calls of the measure take less CPU time than this, high precision is tried first.
 _QUICK = 0.05
+#: CPU seconds that it may take.
+_PATIENCE = 1.0
 #: Seconds of a batch that is measured part by part, so that a limit does not lose all of it.
 _LONG = 1.0
 #: A call that computes for less than this share of the time waits.
@@ -191,43 +195,45 @@ class Search:
     def _try_out(self, total: int) -> None:
         """Refuse at once what would only be noticed when an instance is measured again.
 
-        Two of the instances to come are measured twice, and another one in high precision.
+        The first two instances to come are measured twice, and a larger one in high precision.
         """
-        batch = self._first_to_come(total)
-        if batch is None:
+        to_come = self._to_come(total)
+        if not to_come:
             return
-        few, other = batch.subset(np.arange(len(batch))[:2]), batch.subset(np.array([-1]))
+        few = to_come[0].subset(np.arange(len(to_come[0]))[:2])
         begun = time.process_time()
         try:
             sides = self._evaluated(few)
             self._repeat(few, sides)
             if time.process_time() - begun < _QUICK:
-                # what is told where the limit ends it
-                self.current, self.began, self._parts = (other.fields, 0), _now(), [sides]
-                in_high_precision(self.claim, other.fields, DIGITS[0])
+                self._parts = [sides]  # what is told where the limit ends it
+                self._try_high_precision(to_come)
         except (Imprecise, Unsettled):
             raise
         except Fault:  # the search says where, and whether it matters
             pass
         self._parts, self._pace = [], np.inf  # as if nothing had been measured yet
 
-    def _first_to_come(self, total: int) -> Batch | None:
-        """Instances of one combination of sizes, above one where there is such a one.
+    def _try_high_precision(self, to_come: Sequence[Batch]) -> None:
+        """Measure one instance in high precision, which a slow measure need not end."""
+        wanted = {axis: min(2, high) for axis, (_, high) in self.claim.space.sizes.items()}
+        larger = [b for b in to_come if all(b.sizes[axis] >= n for axis, n in wanted.items())]
+        batch = (larger or to_come)[0]
+        one = batch.subset(np.arange(len(batch))[[min(CORNERS, len(batch) - 1)]])
+        self._watch(one.fields, 0)
+        with contextlib.suppress(TimeLimit), time_limit(_PATIENCE):
+            in_high_precision(self.claim, one.fields, DIGITS[0])
 
-        The last one has different numbers.
-        """
+    def _to_come(self, total: int) -> list[Batch]:
+        """The instances that will be looked at, by their sizes, without those that are left out."""
         space = self.claim.space
         every = space.every_instance()
         if every is not None:
-            chosen = [Batch(space, stack, space.sizes_of(stack)) for stack in every]
+            drawn = [Batch(space, stack, space.sizes_of(stack)) for stack in every]
         else:
-            chosen = list(batches(space, self.seed, min(total, SHARED)))
-        wanted = {axis: min(2, high) for axis, (_, high) in space.sizes.items()}
-        for batch in sorted(chosen, key=lambda b: any(b.sizes[a] < n for a, n in wanted.items())):
-            rows = np.flatnonzero(batch.passed)
-            if rows.size:
-                return batch.subset(rows[: CORNERS + 1])
-        return None
+            drawn = list(batches(space, self.seed, min(total, SHARED)))
+        chosen = [batch if batch.passed.all() else batch.subset(batch.passed) for batch in drawn]
+        return [batch for batch in chosen if len(batch)]
 
     def _run(self, effort: Effort, enough: float) -> None:
         for stage in self._stages(effort):

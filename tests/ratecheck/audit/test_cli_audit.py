@@ -56,7 +56,7 @@ def test_an_expected_violation_is_no_failure(ratecheck: Call, judged: Path) -> N
     assert (said.code, said.err) == (0, "")
     for text in (
         "Claims about one probability distribution",
-        "mine.mass_corrected   holds",
+        "mine.mass_corrected  holds ",
         "mine.mass: violated\n",
         "  no probability exceeds the sum of squares\n  measured 0.7, bound 0.58\n",
         "  p = [0.3, 0.7]\n  the proof squares a number below one\n",

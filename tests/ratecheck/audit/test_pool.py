@@ -81,7 +81,9 @@ def test_what_misbehaves_is_an_error_with_its_reason_and_instance(
     assert verdict.verdict == "error"
     assert REASONS[name] in verdict.reason
     assert verdict.counterexample is not None
-    if name != "shape":  # which fails on the very first instance
+    if name in ("kills", "faults"):  # the instance that is tried in high precision before all
+        assert len(verdict.counterexample["p"]) == 2
+    elif name != "shape":  # which fails on the very first instance
         assert verdict.counterexample == {"p": [0.5, 0.5]}
 
 
@@ -117,7 +119,8 @@ def test_compiled_code_that_never_returns_is_killed() -> None:
         "no answer within 5 s of CPU time or of waiting (a larger `--limit` allows more); its "
         f"process was killed in evaluation {stuck.instances:,} and had reported no violation"
     )
-    assert stuck.counterexample == {"p": [0.5, 0.5]}
+    assert stuck.counterexample is not None
+    assert len(stuck.counterexample["p"]) == 2
 
 
 @pytest.mark.slow

@@ -177,6 +177,18 @@ def test_a_measure_that_never_returns_is_interrupted() -> None:
     assert verdict.counterexample["x"] > 0.7
 
 
+@pytest.mark.slow
+def test_what_ends_in_float64_alone_is_searched_all_the_same() -> None:
+    def measure(x: Any) -> tuple[Any, Any]:
+        while not isinstance(x, float):
+            pass
+        return x, 2
+
+    verdict = rc.judge(upper(measure), limit=6)
+    assert verdict.instances > 3_000
+    assert "no violation in" in verdict.reason
+
+
 def test_a_first_call_beyond_the_limit_is_no_error() -> None:
     verdict = rc.judge(upper(lambda s: (time.sleep(9), 1.0)), limit=0.3)
     assert (verdict.verdict, verdict.instances) == ("not decided", 0)
@@ -594,8 +606,7 @@ def test_watch_sees_every_instance_before_it_is_measured() -> None:
     measured: list[float] = []
 
     def measure(s: Any) -> tuple[Any, Any]:
-        if isinstance(s.x, float):  # no number of high precision
-            measured.append(s.x)
+        measured.append(float(str(s.x)))
         return s.x, 2.0
 
     def watch(fields: dict[str, Any], index: int | None) -> None:
@@ -603,5 +614,7 @@ def test_watch_sees_every_instance_before_it_is_measured() -> None:
         seen.append(float(fields["x"][index]))
 
     rc.judge(upper(measure), watch=watch)
-    assert seen == measured[: len(seen)]
+    left = iter(measured)
+    assert all(x in left for x in seen)  # in this order
     assert len(seen) >= 3_000
+    assert len(measured) - len(seen) < 50  # those of the verdict, in high precision
