@@ -123,3 +123,63 @@ def chain_radius(p: g.Problem) -> None:
     p.cauchy_schwarz(root * step, root * rest, "Cauchy-Schwarz, of both")
     bound = k["noise"] + (weight * root + root * k["longest"] / 4) * k["far"]
     p.show(weight**2 * (root * step + root * rest).squared <= bound**2)
+
+
+def _together(chain: Chain) -> dict[str, Any]:
+    """All users' D = Theta_hat - Theta_diamond and differences of rewards, as means over users."""
+    users, N = chain.users, chain.users.N
+    count = len(chain.x)
+    share = np.sqrt(N + 0 * chain.c2)[:, None]
+    each = share[..., None] * np.sqrt(chain.x.shape[2] + 0 * share[..., None])
+
+    def rewards(theta: Numbers) -> Numbers:
+        return inner(theta[:, :, None], chain.x)
+
+    D = chain.hat - users.best
+    moved = (rewards(D) / each).reshape(count, -1)
+    change = logistic(rewards(users.delta)) - logistic(rewards(users.best))
+    size = norm(moved)
+    over = (1 / np.where(size > 0, size, 1 + size))[:, None]
+    root = np.sqrt(chain.coverage)
+    whole = np.swapaxes(chain.Z, 1, 2).reshape(count, chain.x.shape[3], -1)
+    spectral = np.sqrt(lambda_max(whole @ transpose(whole)))
+    U = users.basis
+    away = U - chain.basis @ (transpose(chain.basis) @ U)
+    return {
+        "away": np.sqrt(users.nu)[:, None] * flat(away),
+        "error": D.reshape(count, -1) / share,
+        "Z": chain.Z.reshape(count, -1) / share,
+        "step": D.reshape(count, -1) / share * root[:, None] * over,
+        "change": (change / each).reshape(count, -1),
+        "along": moved * over,
+        "q": size,
+        "root": root,
+        "c": chain.c2,
+        "noise": np.sqrt(2 * users.rank / N) * spectral,
+        "longest": chain.longest,
+        "tail": np.sqrt(users.tail / N),
+    }
+
+
+@g.theorem("psl.chain_dist", at=_together, power=2)
+def chain_dist(p: g.Problem) -> None:
+    """c2 lambda sqrt(nu) dist <= c2 sqrt(lambda) |u| <= 2 (noise + sqrt(lambda Sigma_tail/N)
+    longest/4), squared.
+    """
+    away, error, Z, step = p.vectors("away error Z step", "parameters")
+    change, along = p.vectors("change along", "comparisons")
+    q, root, c, noise, longest, tail = p.parameters_named("q root c noise longest tail")
+    factors = [noise, root * longest * tail, c * root * q]
+    p.assume(away.squared <= error.squared, "N nu dist^2 <= ||(I - B_hat B_hat') Theta_diamond||^2")
+    p.assume(root**2 * error.squared <= q**2, "coverage: lambda ||D||^2 <= N |u|^2")
+    p.assume(
+        c * root * q <= 2 * (Z @ step) + 2 * root * (change @ along),
+        "Theta_hat is at least as likely as Theta_diamond, and -log Phi is c2-strongly convex",
+        factors,
+    )
+    p.assume(Z @ step <= noise, "<Z, D> <= ||Z|| sqrt(2 k) ||D||, and coverage", factors)
+    p.bounded(change, longest * tail / 4, "Phi' <= 1/4, and ||x|| <= longest", [1])
+    p.bounded(along, 1, "a direction", [1])
+    p.cauchy_schwarz(change, along, "Cauchy-Schwarz", [f * root for f in factors])
+    bound = 2 * (noise + root * longest * tail / 4)
+    p.show((c * root**2) ** 2 * away.squared <= bound**2)
