@@ -358,18 +358,26 @@ def score(
         print(terminal.dump([one.to_dict() for one in scores]))
         return
     interval = "[{:.3f}, {:.3f}]".format
-    headers = ["domain", "log-likelihood", "accuracy", "95 % interval", "questions"]
-    if adapter is not None:
-        headers += ["without adapter", "difference", "95 % interval, paired", "p (McNemar)"]
-    cells = []
+    cells, compared = [], []
     for one in scores:
         own = one.adapted if isinstance(one, Comparison) else one
         cells.append([own.domain, own.divided_by, f"{own.value:.3f}", interval(*own.interval)])
         cells[-1].append(str(own.questions))
         if isinstance(one, Comparison):
-            cells[-1] += [f"{one.base.value:.3f}", f"{one.difference:+.3f}"]
-            cells[-1] += [interval(*one.interval), f"{one.p:.2g}"]
-    terminal.console().print(terminal.tabulate(headers, cells))
+            compared.append([own.domain, f"{one.base.value:.3f}", f"{one.difference:+.3f}"])
+            compared[-1] += [interval(*one.interval), f"{one.p:.2g}"]
+    show = terminal.console().print
+    headers = ["domain", "log-likelihood", "accuracy", "95 % interval", "questions"]
+    show(terminal.tabulate(headers, cells))
+    if compared:
+        headers = [
+            "domain",
+            "without adapter",
+            "difference",
+            "95 % interval, paired",
+            "p (McNemar)",
+        ]
+        show(terminal.tabulate(headers, compared))
 
 
 @app.command(

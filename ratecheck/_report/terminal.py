@@ -91,8 +91,15 @@ def tabulate(
     table = Table(
         title=escape(title) or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
-    for header in headers:
-        table.add_column(header, overflow="fold", no_wrap=header in _UNBROKEN)
+    words = [max(map(len, header.split()), default=0) for header in headers]
+    whole = sum(words) + _GAP * (len(words) - 1) + _EDGES <= console().width
+    for header, word in zip(headers, words, strict=True):
+        table.add_column(
+            header,
+            overflow="fold",
+            no_wrap=header in _UNBROKEN,
+            min_width=word if whole else None,  # so that no word of it is broken
+        )
     for number, row in enumerate(rows):
         table.add_row(*map(escape, row), style=(styles or {}).get(number))
     return table
