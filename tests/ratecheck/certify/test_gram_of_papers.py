@@ -109,6 +109,19 @@ def test_the_page_names_them() -> None:
         assert (int(row[0]), set(re.findall(r"`(\w+)`", row[1]))) == (len(names), names)
 
 
+def test_the_page_names_what_is_assumed_without_such_a_proof() -> None:
+    kinds, assumed = {}, set()
+    for package in installed().values():
+        for one in read(Path(*package.split("."), "results"))["certificates"]:
+            kinds[one["id"]] = one["kind"]
+            for name in one["theorem"]["assumes"] if one["kind"] == "quadratic" else ():
+                assumed |= set(re.findall(rf"\b(?:{'|'.join(installed())})\.\w+", name))
+    open_ = {name for name in assumed if kinds.get(name) not in ("quadratic", "identity")}
+    page = Path("docs/certificates.md").read_text()
+    (told,) = re.findall(r"^Of these a few(.*?)\n\n", page, re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"`(\w+\.\w+)`", told)) == open_ != set()
+
+
 @pytest.mark.parametrize("paper", installed())
 def test_papers_keep_their_certificates(paper: str) -> None:
     folder = Path(*installed()[paper].split("."), "results")
