@@ -58,7 +58,7 @@ def maximise(
             left_out = left_out | (here.status == kernels.SEPARATED)
             here = profile.heads(here.B, here.W, left_out, rest=rest)
         value, (G, inside) = profile.objective(here), profile.gradients(here)
-        gradient = np.einsum("nca,nck->ak", G, here.W, optimize=True)
+        gradient = G.reshape(-1, len(B)).T @ here.W.reshape(-1, B.shape[1])
         size = float(np.linalg.norm(gradient))
         left, right = profile.preconditioner(here)
         angle = float(np.linalg.norm(orthogonal(here.B, left @ gradient @ right)))

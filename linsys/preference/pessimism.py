@@ -16,7 +16,6 @@ difference is the ``gap``.
 
 from __future__ import annotations
 
-import warnings
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -127,24 +126,39 @@ def _solve(tree: DecisionTree, psi: Array, R: ConfidenceSet, v_ref: Array) -> tu
     # the solver's precision is absolute: rewards and features of length about one
     size = max(float(np.linalg.norm(centre)) + radius for centre, radius in R.balls)
     length = float(np.abs(psi).max()) or 1.0
-    cp: Any = import_module("cvxpy")  # a second to import, which only this function needs
+    # Unknown are the plan, a part v_b for every ball and a bound t_b of its length, in this order.
+    # A modelling language would take longer to write that down than the solver takes.
+    from scipy.sparse import block_array, csc_array, eye_array, vstack
+
+    solver: Any = import_module("clarabel")  # which comes with cvxpy; only this function needs it
     E, e = tree.constraints
-    x = cp.Variable(count, nonneg=True)
-    parts = [cp.Variable(v_ref.size) for _ in R.balls]
-    gains = [
-        centre.ravel() / size @ part - radius / size * cp.norm(part, 2)
-        for part, (centre, radius) in zip(parts, R.balls, strict=True)
-    ]
+    balls, m = len(R.balls), v_ref.size
     M = (tree.chance[:, None] * psi.reshape(tree.T, -1) / length).T
-    split = sum(parts) == M @ x[count - tree.T :] - v_ref.ravel() / length
-    problem = cp.Problem(cp.Maximize(sum(gains)), [E @ x == e, split])
-    names = ("tol_gap_abs", "tol_gap_rel", "tol_feas")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of precision: the gap says how good the answer is
-        problem.solve(solver=cp.CLARABEL, **dict.fromkeys(names, _PRECISION))
-    if x.value is None or split.dual_value is None:
-        raise InputError(f"the cone program must have a solution; found {problem.status}")
-    return x.value.reshape(tree.I, tree.A), size * split.dual_value.reshape(v_ref.shape)
+    parts, ahead = np.concatenate([-c.ravel() / size for c, _ in R.balls]), count + balls * m
+    cost = np.concatenate([np.zeros(count), parts, [radius / size for _, radius in R.balls]])
+    inner, others = csc_array((m, count - tree.T)), csc_array((tree.I, balls * (m + 1)))
+    split = [inner, -csc_array(M), *[eye_array(m)] * balls, csc_array((m, balls))]
+    minus = -eye_array(len(cost)).tocsr()
+    rows = [block_array([[E, others]]), block_array([split]), minus[:count]]
+    for b in range(balls):  # (t_b, v_b) in the cone
+        rows += [minus[ahead + b : ahead + b + 1], minus[count + b * m : count + (b + 1) * m]]
+    right = np.concatenate([e, -v_ref.ravel() / length, np.zeros(count + balls * (m + 1))])
+    cones = [
+        solver.ZeroConeT(tree.I + m),
+        solver.NonnegativeConeT(count),
+        *[solver.SecondOrderConeT(m + 1)] * balls,
+    ]
+    settings = solver.DefaultSettings()
+    settings.verbose = False
+    for name in ("tol_gap_abs", "tol_gap_rel", "tol_feas"):
+        setattr(settings, name, _PRECISION)
+    linear, left = csc_array(minus.shape), vstack(rows, format="csc")
+    found = solver.DefaultSolver(linear, cost, left, right, cones, settings).solve()
+    x, dual = np.array(found.x)[:count], np.array(found.z)[tree.I : tree.I + m]
+    if not (np.isfinite(x).all() and np.isfinite(dual).all()):
+        raise InputError(f"the cone program must have a solution; found {found.status}")
+    # of precision the solver says nothing here: the gap says how good the answer is
+    return x.reshape(tree.I, tree.A), size * dual.reshape(v_ref.shape)
 
 
 def _checked(

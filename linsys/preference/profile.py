@@ -91,6 +91,12 @@ class Profile:
         moments /= max(d2 * data.weights[some].sum(), 1e-300)
         return np.asarray(moments + (_LITTLE * np.trace(moments) / d1 + 1e-300) * np.eye(d1))
 
+    @cached_property
+    def _scatter_axes(self) -> tuple[Array, Array]:
+        """Its eigenvalues, increasing, and eigenvectors."""
+        values, vectors = np.linalg.eigh(self._scatter)
+        return values, vectors
+
     def heads(
         self,
         B: Array,
@@ -198,11 +204,11 @@ class Profile:
     def preconditioner(self, heads: Heads) -> tuple[Array, Array]:
         """L (d1, d1) and R (k, k) with L V R about the inverse of minus the Hessian times V."""
         N = max(1, int((heads.status != kernels.LEFT_OUT).sum()))
-        left = self._scatter * (heads.curvature.sum() / N)
-        left = left + (self.ridge + heads.multiplier.mean()) * np.eye(len(left))
-        W = heads.W[heads.status != kernels.LEFT_OUT]
-        right = np.einsum("nck,ncl->kl", W, W)
-        return inverse_power(left, 1.0), inverse_power(right, 1.0)
+        values, axes = self._scatter_axes
+        penalty = self.ridge + heads.multiplier.mean()
+        left = _power(values * (heads.curvature.sum() / N) + penalty, axes, -1.0)
+        W = heads.W[heads.status != kernels.LEFT_OUT].reshape(-1, heads.W.shape[2])
+        return left, _power(*np.linalg.eigh(W.T @ W), -1.0)
 
     def spectral_start(self, k: int) -> Array:
         """An orthonormal basis of where the gradients at Delta = 0 point, (d1, k).
@@ -215,7 +221,7 @@ class Profile:
         slope = data.weights * (data.labels - 0.5 * (1.0 + np.tanh(0.5 * data.initial)))
         out = np.empty((data.users, X.shape[1]))
         kernels.pull(X, pairs, data.starts, slope, 0, data.users, out)
-        half = inverse_power(self._scatter, 0.5)
+        half = _power(*self._scatter_axes, -0.5)
         white = out.reshape(-1, data.shape[0]) @ half
         _, vectors = np.linalg.eigh(white.T @ white)
         return basis(half @ vectors[:, : -k - 1 : -1])[0]
@@ -242,8 +248,7 @@ def basis(B: Array) -> tuple[Array, Array]:
     return np.ascontiguousarray(Q), R
 
 
-def inverse_power(symmetric: Array, power: float) -> Array:
-    """S^-power of a positive semidefinite S, 0 on its null space."""
-    values, vectors = np.linalg.eigh(symmetric)
+def _power(values: Array, vectors: Array, power: float) -> Array:
+    """The power of a matrix with these eigenvalues, increasing; 0 where they are 0 to rounding."""
     kept = values > _NULL * max(values[-1], 0.0)
-    return np.asarray((vectors[:, kept] * values[kept] ** -power) @ vectors[:, kept].T)
+    return np.asarray((vectors[:, kept] * values[kept] ** power) @ vectors[:, kept].T)

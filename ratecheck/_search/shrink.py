@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -230,6 +231,7 @@ def _reading_cost(values: Numbers) -> Numbers:
     return np.array([sum(_digits(v) for v in one.ravel().tolist()) for one in values])
 
 
+@lru_cache(maxsize=1 << 14)  # of one instance to the next, most numbers stay
 def _digits(number: float) -> float:
     if number == 0:
         return 0.0
