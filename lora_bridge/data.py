@@ -19,6 +19,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -49,8 +50,10 @@ __all__ = [
 ]
 
 _ASSISTANT = "\n\nAssistant:"
-#: Names of files that say which part of a set they are, not which set.
-_PARTS = ("train", "valid", "validation", "val", "dev", "test")
+#: What a file's name ends with where it says which part of a set it holds, not which set.
+_PART = re.compile(
+    r"(^|[-_.])(train([-_.](xs|s|m|l|xl|debiased))?|valid|validation|val|dev|test)$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,8 @@ def read_examples(path: Path | str, domain: str | None = None) -> list[Example]:
     """The questions of a file or a folder: instruction data or questions with choices.
 
     The choices come from the line "Answer format: a/b/c" of an instruction; the target is the
-    answer (the output where there is none). Without ``domain``, it is the file's name up to an
-    underscore, or the folder's name for a file such as train.jsonl.
+    answer (the output where there is none). Without ``domain``, it is the file's name without its
+    part of the set, ARC-Easy of ARC-Easy-Test.jsonl, or the folder's name for train.jsonl.
 
     Raises:
         InputError: no such file, no JSON, a record without instruction or answer; by its number.
@@ -186,7 +189,7 @@ def read_preferences(
         if user_of is None:
             raise InputError(
                 "`user` must say whose preference it is (or `worker`); found neither: "
-                "say by which rule it is domain, longer or hash:5"
+                "--set users_by=RULE does, RULE being domain, longer or hash:5"
             )
         return replace(pair, user=user_of(pair))
 
@@ -218,8 +221,8 @@ def files_of(path: Path | str) -> Iterator[tuple[Path, str]]:
         if not files:
             raise InputError(f"`data` must hold files *.json or *.jsonl; found none in {place}")
     for file in files:
-        name = re.sub(r"(\.gz)?$", "", re.sub(r"\.jsonl?(\.gz)?$", "", file.name))
-        yield file, file.absolute().parent.name if name in _PARTS else name.partition("_")[0]
+        stem = re.sub(r"(\.jsonl?)?(\.gz)?$", "", file.name)
+        yield file, _PART.sub("", stem) or file.absolute().parent.name
 
 
 def item_of(record: Any, domain: str) -> Example | Pair:
@@ -347,7 +350,7 @@ def _content(file: Path) -> str:
         if file.suffix == ".gz":
             return gzip.decompress(file.read_bytes()).decode("utf-8-sig")
         return file.read_text(encoding="utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"`data` must be a readable text file; found {file} ({error})") from None
 
 

@@ -34,7 +34,7 @@ def read_prompts(
 
     Args:
         path: of the file or the folder.
-        domain: of records that name none; the file's name up to an underscore without it.
+        domain: of records that name none; what the file's name says without it.
         marker: what a prompt ends with, but for white space; "" for {prompt, ..} as they are.
 
     Raises:

@@ -77,7 +77,10 @@ def users_by(rule: str) -> Callable[[Any], str]:
 
 def _domain(pair: Any) -> str:
     if not pair.domain:
-        raise InputError("`users` must not be domain where a pair has none; found such a pair")
+        raise InputError(
+            "a pair must have a domain where its user is its `domain`; found none: take longer or "
+            "hash:5, or give every domain a file of its own in a folder"
+        )
     return str(pair.domain)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import UserList
 from pathlib import Path
 from typing import Any
@@ -475,6 +476,42 @@ def test_files_of_a_folder_are_domains(tmp_path: Path) -> None:
         read_examples(_empty(tmp_path / "none"))
 
 
+@pytest.mark.parametrize(
+    ("name", "domain"),
+    [
+        ("ARC-Easy-Train.jsonl", "ARC-Easy"),
+        ("ARC-Easy-Test.jsonl", "ARC-Easy"),
+        ("train_xl.jsonl", "wino"),
+        ("train_debiased.jsonl", "wino"),
+        ("dev.jsonl.gz", "wino"),
+        ("hellaswag.validation.json", "hellaswag"),
+        ("boolq_val.jsonl", "boolq"),
+        ("arc_easy.json", "arc_easy"),
+        ("data_m.json", "data_m"),
+        ("latest.json", "latest"),
+    ],
+)
+def test_a_file_s_domain_is_its_set_without_the_part(
+    name: str, domain: str, tmp_path: Path
+) -> None:
+    folder = _empty(tmp_path / "wino")
+    content = json.dumps(QUESTION).encode()
+    content = content if "jsonl" in name else b"[" + content + b"]"
+    (folder / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert [e.domain for e in read_examples(folder)] == [domain]
+
+
+def test_a_damaged_gzip_file_is_one_line_with_its_name(tmp_path: Path) -> None:
+    """Every byte overwritten in turn: bad blocks, lengths and check sums, and files that end."""
+    file = tmp_path / "pairs.jsonl.gz"
+    whole = gzip.compress(json.dumps(PAIR).encode() * 3)
+    for at in range(len(whole)):
+        file.write_bytes(whole[:at] + b"\xff\xff" + whole[at + 2 :])
+        with pytest.raises(InputError, match=re.escape(str(file))) as error:
+            read_items(file)
+        assert len(str(error.value).splitlines()) == 1
+
+
 def _empty(folder: Path) -> Path:
     folder.mkdir()
     return folder
@@ -485,7 +522,7 @@ def test_users_by_a_rule_where_no_record_names_one(tmp_path: Path) -> None:
         {"prompt": f"p{i}", "chosen": "c" * (1 + i % 3), "rejected": "rr"} for i in range(40)
     ] + [PAIR]
     file = _file(tmp_path, pairs)
-    with pytest.raises(InputError, match=r"record 1 .*say by which rule it is .*and 39 more"):
+    with pytest.raises(InputError, match=r"record 1 .*--set users_by=RULE does.*and 39 more"):
         read_preferences(file, users=True)
     longer = read_preferences(file, users=True, rule="longer")
     assert [p.user for p in longer[:3]] == ["shorter", "shorter", "longer"]
@@ -493,7 +530,7 @@ def test_users_by_a_rule_where_no_record_names_one(tmp_path: Path) -> None:
     hashed = [p.user for p in read_preferences(file, users=True, rule="hash:4")[:-1]]
     assert set(hashed) == {f"user {i}" for i in range(4)}
     assert hashed == [p.user for p in read_preferences(file, users=True, rule="hash:4")[:-1]]
-    with pytest.raises(InputError, match="must not be domain where a pair has none"):
+    with pytest.raises(InputError, match=r"`domain`; found none: take longer or hash:5, or give"):
         read_preferences(file, users=True, rule="domain")
 
 
