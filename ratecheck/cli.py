@@ -24,5 +24,5 @@ def main() -> None:
 
         command()
     except KeyboardInterrupt:  # before the command has begun to listen
-        print("ratecheck: interrupted; the same command resumes", file=sys.stderr)
+        print("ratecheck: interrupted", file=sys.stderr)
         interrupts.leave()

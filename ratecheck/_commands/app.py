@@ -89,7 +89,8 @@ app = typer.Typer(
 _USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 #: What is a claim and no file.
 _ID_OF_CLAIM = re.compile(r"[a-z0-9_]+\.(?!py$)[A-Za-z0-9_]+")
-_INTERRUPTED = "interrupted; the same command resumes"
+#: Commands that go on where they were interrupted; the others begin anew.
+_RESUMED = ("audit", "bridge", "rates", "reproduce", "run", "sweep")
 
 
 @app.command("list", epilog=examples("list", 'list "Lemma D.1"', "list fslora Figure 5 --json"))
@@ -690,7 +691,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except streams.Unwritten as error:
             message, code = str(error), error.code
         except KeyboardInterrupt:  # while the reader takes its time
-            message, code = _INTERRUPTED, 130
+            message, code = _interrupted(arguments), 130
         if message:
             _warn(message)
     if code == 130:
@@ -705,7 +706,7 @@ def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
     except _USAGE_ERROR as error:
         return error.format_message(), 2  # empty where the help was the answer
     except typer.Abort:  # Ctrl-C outside a computation, in older versions of typer
-        return _INTERRUPTED, 130
+        return _interrupted(arguments), 130
     except Exception as error:
         from linsys import InputError
         from ratecheck._processes.interrupts import Interrupted
@@ -713,7 +714,13 @@ def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
         if not isinstance(error, InputError | Interrupted):
             raise
         return str(error), 2 if isinstance(error, InputError) else 130
-    return _INTERRUPTED if code == 130 else "", code
+    return _interrupted(arguments) if code == 130 else "", code
+
+
+def _interrupted(arguments: Sequence[str] | None) -> str:
+    """What is said after Ctrl-C: whether anything was kept that the same command goes on from."""
+    command = next(iter(sys.argv[1:] if arguments is None else arguments), "")
+    return "interrupted" + "; the same command resumes" * (command in _RESUMED)
 
 
 def _warn(text: str) -> None:

@@ -74,6 +74,22 @@ def test_synthetic_experiments_are_not_mixed_with_those_on_models() -> None:
     assert not [name for name in registry.names() if name.startswith("bridge/")]
 
 
+def test_an_interrupted_score_does_not_say_that_it_resumes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+
+    def struck(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lora_bridge.scoring.score_file", struck)
+    monkeypatch.setattr("ratecheck._commands.app._run", struck)
+    monkeypatch.setattr(registry, "on_models", lambda: ["bridge/x"])
+    assert _call(capsys, "score", tmp_path) == (130, "", "ratecheck: interrupted\n")
+    resumed = (130, "", "ratecheck: interrupted; the same command resumes\n")
+    assert _call(capsys, "bridge", "x", "--out", tmp_path) == resumed
+
+
 def test_the_form_of_prompts_is_a_setting(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
