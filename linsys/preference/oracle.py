@@ -80,7 +80,12 @@ class ComparisonOracle:
 
     def delta(self, X: Any) -> Any:
         """Delta_i of rows (..., r, w), shape (..., d1, d2)."""
-        return array_namespace(X).concat(self.modules.products(X, self.scale), axis=-1)
+        xp = array_namespace(X)
+        if X.ndim == 2 and self._alike:
+            B, A = self._stacked(X)
+            products = xp.permute_dims(self.scale * (B.mT @ A), (1, 0, 2))
+            return xp.reshape(products, self.data.shape)
+        return xp.concat(self.modules.products(X, self.scale), axis=-1)
 
     def draw(self, user: int, epoch: int, step: int) -> NDArray[np.int64]:
         """The comparisons of a batch, as rows of ``data``."""
@@ -94,25 +99,42 @@ class ComparisonOracle:
         """Of minus the mean log-likelihood of a batch by X (r, w), of its shape."""
         xp, data, rows = array_namespace(X), self.data, self.draw(user, epoch, step)
         shown = rows if data.pairs is None else data.pairs[rows]
-        features, labels, weights, initial = (
+        # (d2, d1) each, as they are kept: in the other order they would be copied number by number
+        columns, labels, weights, initial = (
             xp.asarray(part, dtype=X.dtype, device=device(X))
             for part in (
-                np.ascontiguousarray(data.features[shown]),
+                data.features.mT[shown],
                 data.labels[rows],
                 data.weights[rows] / max(data.weights[rows].sum(), 1e-300),
                 data.initial[rows],
             )
         )
-        flat = xp.reshape(features, (len(rows), -1))
-        z = initial + flat @ xp.reshape(self.delta(X), (-1,))
+        flat = xp.reshape(columns, (len(rows), -1))
+        z = initial + flat @ xp.reshape(self.delta(X).mT, (-1,))
         slope = weights * (0.5 * (1.0 + xp.tanh(0.5 * z)) - labels)
-        G = xp.reshape(slope @ flat, data.shape)
+        G = self.scale * xp.reshape(slope @ flat, data.shape[::-1]).mT
+        if self._alike:
+            B, A = self._stacked(X)
+            parts = xp.permute_dims(xp.reshape(G, (len(G), len(B), -1)), (1, 0, 2))
+            steps = xp.concat([(parts @ A.mT).mT, B @ parts], axis=-1)
+            return xp.reshape(xp.permute_dims(steps, (1, 0, 2)), X.shape)
         pairs, at = [], 0
         for (B, A), size in zip(self.modules.split(X), self.blocks or (), strict=True):
-            part = self.scale * G[:, at : at + size]
+            part = G[:, at : at + size]
             pairs.append((part @ A.mT, B.mT @ part))
             at += size
         return self.modules.join(pairs)
+
+    @cached_property
+    def _alike(self) -> bool:
+        """Whether modules have one shape, so that one product of stacks does for all of them."""
+        return len(set(self.modules.shapes)) == 1
+
+    def _stacked(self, X: Any) -> tuple[Any, Any]:
+        """B' (modules, r, d1) and A (modules, r, columns) of rows (r, w) of modules alike."""
+        xp, m = array_namespace(X), self.data.shape[0]
+        rows = xp.permute_dims(xp.reshape(X, (X.shape[0], len(self.modules.shapes), -1)), (1, 0, 2))
+        return rows[:, :, :m], rows[:, :, m:]
 
 
 @lru_cache(maxsize=4096)

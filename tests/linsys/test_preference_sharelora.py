@@ -45,8 +45,24 @@ def test_the_oracle_has_the_gradient_of_the_likelihood() -> None:
         np.testing.assert_allclose(oracle.grad(i, X[i], 0, 0), -expected / total, rtol=1e-12)
 
 
-def test_blocks_are_parts_of_delta() -> None:
-    oracle = users(batch=None)
+def test_modules_alike_are_multiplied_as_those_of_many_shapes() -> None:
+    def both(step: float) -> list[np.ndarray]:
+        stacked, one_by_one = users(blocks=(1, 1, 1)), users(blocks=(1, 1, 1))
+        one_by_one.__dict__["_alike"] = False
+        X = np.random.default_rng(4).standard_normal((R, stacked.modules.width))
+        return [
+            np.concatenate([oracle.delta(X * by).ravel(), oracle.grad(2, X * by, 1, 0).ravel()])
+            for oracle, by in ((stacked, step), (one_by_one, 1.0))
+        ]
+
+    np.testing.assert_allclose(*both(1.0), rtol=1e-13, atol=1e-15)
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(*both(1.0 + 1e-9), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("blocks", [(1, 2), (1, 1, 1)])
+def test_blocks_are_parts_of_delta(blocks: tuple[int, ...]) -> None:
+    oracle = users(batch=None, blocks=blocks)
     X, D = np.random.default_rng(3).standard_normal((2, R, oracle.modules.width))
     one = replace(oracle, blocks=None)
 
