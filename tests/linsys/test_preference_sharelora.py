@@ -46,18 +46,17 @@ def test_the_oracle_has_the_gradient_of_the_likelihood() -> None:
 
 
 def test_modules_alike_are_multiplied_as_those_of_many_shapes() -> None:
-    def both(step: float) -> list[np.ndarray]:
-        stacked, one_by_one = users(blocks=(1, 1, 1)), users(blocks=(1, 1, 1))
-        one_by_one.__dict__["_alike"] = False
-        X = np.random.default_rng(4).standard_normal((R, stacked.modules.width))
-        return [
-            np.concatenate([oracle.delta(X * by).ravel(), oracle.grad(2, X * by, 1, 0).ravel()])
-            for oracle, by in ((stacked, step), (one_by_one, 1.0))
-        ]
+    def answers(alike: bool, factor: float = 1.0) -> np.ndarray:
+        oracle = users(blocks=(1, 1, 1))
+        oracle.__dict__["_alike"] = alike
+        X = factor * np.random.default_rng(4).standard_normal((R, oracle.modules.width))
+        return np.concatenate([oracle.delta(X).ravel(), oracle.grad(2, X, 1, 0).ravel()])
 
-    np.testing.assert_allclose(*both(1.0), rtol=1e-13, atol=1e-15)
+    assert users(blocks=(1, 1, 1))._alike
+    assert not users(blocks=(1, 2))._alike
+    np.testing.assert_allclose(answers(True), answers(False), rtol=1e-13, atol=1e-15)
     with pytest.raises(AssertionError):
-        np.testing.assert_allclose(*both(1.0 + 1e-9), rtol=1e-13, atol=1e-15)
+        np.testing.assert_allclose(answers(True, 1.0 + 1e-9), answers(False), rtol=1e-13)
 
 
 @pytest.mark.parametrize("blocks", [(1, 2), (1, 1, 1)])
