@@ -41,7 +41,8 @@ class Chat:
         tokenizer: the model's.
         X: rows (r, w) for the bank; None: there is the model alone.
         length: most tokens of an answer.
-        temperature: of the samples; a small one makes nearly always the likeliest choice.
+        temperature: of the samples; with one as small as this they are the likeliest tokens, as
+            those of a small model's whole softmax are often unreadable.
         seed: of the samples.
 
     Raises:
@@ -62,7 +63,7 @@ class Chat:
     tokenizer: Any
     X: Tensor | None = None
     length: int = 96
-    temperature: float = 0.7
+    temperature: float = 0.001
     seed: int = 0
     _turns: dict[str, list[tuple[str, str]]] = field(default_factory=dict, init=False)
 

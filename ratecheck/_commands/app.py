@@ -393,7 +393,9 @@ def chat(
         list[str] | None, typer.Option(metavar="TEXT", help="Only answer this, with and without.")
     ] = None,
     length: Annotated[int, typer.Option(help="Most tokens of an answer.")] = 96,
-    temperature: Annotated[float, typer.Option(help="Of the samples; small: no chance.")] = 0.7,
+    temperature: Annotated[
+        float, typer.Option(help="Of samples of the whole softmax; small: the likeliest tokens.")
+    ] = 0.001,
     seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 0,
 ) -> None:
     """Talk to a model, and to the same model with an adapter, in the terminal."""
