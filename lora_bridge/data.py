@@ -11,7 +11,8 @@ may be in a file of their own, a line each, as PIQA's authors have them: train-l
 train.jsonl. A folder stands for its files.
 
 An error names the place of the wrong record, "line 3 of pairs.jsonl", or its number in a list, and
-says how many more are wrong.
+says how many more are wrong. Pairs that compare nothing, of which published sets have some, are
+left out and counted: those with an empty answer, and those of the same answer twice.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,7 @@ from lora_bridge.templates import ANSWER
 __all__ = [
     "Example",
     "Pair",
+    "Records",
     "files_of",
     "item_of",
     "pairs_of",
@@ -103,24 +105,34 @@ class Pair:
 
 
 _Item = TypeVar("_Item", Example, Pair)
+_Any = TypeVar("_Any")
 
 
-def read_items(path: Path | str) -> list[Example] | list[Pair]:
+class Records(list[_Any]):
+    """What was read from files; ``left_out``: how many more there were, which compare nothing."""
+
+    left_out: int = 0
+
+
+class _NoComparison(InputError):
+    """A pair whose answers are empty or equal."""
+
+
+def read_items(path: Path | str) -> Records[Example] | Records[Pair]:
     """The questions or the preference pairs of a file or a folder, whichever it holds.
 
     Raises:
         InputError: as the other readers; records of no known kind (says which are known), or of
             both.
     """
-    items: list[Any] = []
     folder = path_of("path", path).is_dir()
 
     def read(record: Any, own: str) -> Any:
         compared = isinstance(record, dict) and "chosen" in record
         return item_of(record, own if folder or not compared else "")
 
-    for file, own in files_of(path):
-        items += records_in(file, partial(read, own=own))
+    parts = (records_in(file, partial(read, own=own)) for file, own in files_of(path))
+    items: Records[Example] | Records[Pair] = _joined(parts)
     kinds = {type(item) for item in items}
     if len(kinds) > 1:
         raise InputError(f"`data` must hold questions or preference pairs; found both in {path}")
@@ -144,29 +156,29 @@ def read_examples(path: Path | str, domain: str | None = None) -> list[Example]:
     ]
 
 
-def read_pairs(path: Path | str, domain: str = "") -> list[Pair]:
+def read_pairs(path: Path | str, domain: str = "") -> Records[Pair]:
     """The pairs of a file of {prompt, chosen, rejected}.
 
     Raises:
-        InputError: no such file, no JSON; a record without one of the three, with an empty answer
-            or the same one twice.
+        InputError: no such file, no JSON; a record without one of the three; no pair that compares
+            anything.
     """
     return records_in(path_of("path", path), lambda record: _pair(record, domain))
 
 
-def read_dialogues(path: Path | str, domain: str = "") -> list[Pair]:
+def read_dialogues(path: Path | str, domain: str = "") -> Records[Pair]:
     """The pairs of a file of dialogues {chosen, rejected}.
 
     Raises:
-        InputError: as :func:`read_pairs`, and a dialogue without an answer, or whose two sides
-            differ before the first one.
+        InputError: as :func:`read_pairs`, and a dialogue without a turn of the assistant, or whose
+            two sides differ before the first one.
     """
     return records_in(path_of("path", path), lambda record: _dialogue(record, domain))
 
 
 def read_preferences(
     path: Path | str, domain: str = "", *, users: bool = False, rule: str = ""
-) -> list[Pair]:
+) -> Records[Pair]:
     """The pairs of a file of either kind: a record with ``prompt`` is a pair, another a dialogue.
 
     Args:
@@ -193,9 +205,7 @@ def read_preferences(
             )
         return replace(pair, user=user_of(pair))
 
-    return [
-        pair for file, own in files_of(path) for pair in records_in(file, partial(read, own=own))
-    ]
+    return _joined(records_in(file, partial(read, own=own)) for file, own in files_of(path))
 
 
 def pairs_of(examples: Sequence[Example]) -> list[Pair]:
@@ -312,17 +322,26 @@ def _dialogue(record: Any, domain: str) -> Pair:
 def _compared(record: Any, domain: str, prompt: str, chosen: str, rejected: str) -> Pair:
     for key, answer in (("chosen", chosen), ("rejected", rejected)):
         if not answer.strip():
-            raise InputError(f"the answer of `{key}` must not be empty; found {answer!r}")
+            raise _NoComparison(f"the answer of `{key}` must not be empty; found {answer!r}")
     if chosen.strip() == rejected.strip():
-        raise InputError("`chosen` and `rejected` must differ; found the same answer twice")
+        raise _NoComparison("`chosen` and `rejected` must differ; found the same answer twice")
     return Pair(prompt, chosen, rejected, text_field(record, "domain", domain), user_in(record))
 
 
-def records_in(file: Path, read: Callable[[Any], _Item]) -> list[_Item]:
+def _joined(parts: Iterable[Records[_Item]]) -> Records[_Item]:
+    whole = Records[_Item]()
+    for part in parts:
+        whole += part
+        whole.left_out += part.left_out
+    return whole
+
+
+def records_in(file: Path, read: Callable[[Any], _Item]) -> Records[_Item]:
     """What ``read`` makes of every record of a file; an error names the place of the first one."""
     text, labels = _content(file), _labels(file)
     listed = text.lstrip().startswith("[")
-    kind, items, refused = "record" if listed else "line", list[_Item](), list[str]()
+    kind, items, refused = "record" if listed else "line", Records[_Item](), list[str]()
+    left_out: list[str] = []
     # not splitlines: JSON lets other ends of lines, such as U+2028, stand inside a text
     for number, part in enumerate(_listed(text, file) if listed else text.split("\n"), 1):
         if not listed and not part.strip():
@@ -331,17 +350,22 @@ def records_in(file: Path, read: Callable[[Any], _Item]) -> list[_Item]:
         try:
             record = part if listed else from_json(part)
             if labels is not None and isinstance(record, dict):
-                record = _labelled(record, labels, len(items) + len(refused), file)
+                before = len(items) + len(refused) + len(left_out)
+                record = _labelled(record, labels, before, file)
             items.append(replace(read(record), place=place))
         except json.JSONDecodeError as error:
             refused.append(f"{place} must be JSON; found {error.msg} at column {error.colno}")
+        except _NoComparison as error:
+            left_out.append(f"{place}: {error}")
         except InputError as error:
             refused.append(f"{place}: {error}")
-    if refused:
-        more = f" (and {len(refused) - 1} more of {len(refused) + len(items)})"
-        raise InputError(refused[0] + more * (len(refused) > 1))
+    count = len(items) + len(refused) + len(left_out)
+    if wrong := refused or (left_out if not items else []):
+        more = f" (and {len(wrong) - 1} more of {count})"
+        raise InputError(wrong[0] + more * (len(wrong) > 1))
     if not items:
         raise InputError(f"`data` must hold at least one record; found none in {file}")
+    items.left_out = len(left_out)
     return items
 
 

@@ -10,10 +10,10 @@ the chance ``wrong`` in all. With right answers only, a reward would have nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,15 @@ from linsys.bilevel import bradley_terry, sampled_preferences
 from linsys.validate import InputError, check_integer, check_number, shown
 from lora_bridge import _checks
 from lora_bridge.bilevel import TextDomain
-from lora_bridge.data import Example, Pair, read_items
+from lora_bridge.data import Example, Pair, Records, read_items
 from lora_bridge.policy_reward import Models
 from lora_bridge.splits import by_key
 from lora_bridge.tokens import encode_examples
 
-__all__ = ["Answers", "answers_of", "generated_answers", "read_domains"]
+__all__ = ["Answers", "Domains", "answers_of", "generated_answers", "read_domains"]
 
 Array = NDArray[np.float64]
+_Item = TypeVar("_Item", bound=Example | Pair)
 
 #: Consonants of the generated domains: none in common, so that words differ by domain.
 CONSONANTS = ("bdg", "klm", "nprs", "tvz", "fhj", "cwx")
@@ -148,18 +149,25 @@ def _chances(good: Array, wrong: float) -> tuple[float, ...]:
     return tuple(shares.tolist())
 
 
-def read_domains(path: Path | str) -> Mapping[str, Sequence[Example | Pair]]:
+class Domains(dict[str, list[_Item]]):
+    """Items by domain; ``left_out`` is that of :class:`lora_bridge.data.Records`."""
+
+    left_out: int = 0
+
+
+def read_domains(path: Path | str) -> Domains[Any]:
     """The questions or pairs of every domain of a file or a folder, in order of the domains' names.
 
     Raises:
         InputError: no readable file; fewer than two domains; pairs that do not name theirs.
     """
-    items: list[Any] = [*read_items(path)]
+    items: Records[Any] = read_items(path)
     if unnamed := sum(not item.domain for item in items):
         raise InputError(
             f"`data` must name the `domain` in every record; found {unnamed} without in {path}"
         )
-    domains: dict[str, list[Any]] = by_key(items, lambda item: item.domain)
+    domains = Domains[Any](by_key(items, lambda item: item.domain))
+    domains.left_out = items.left_out
     if len(domains) < 2:
         raise InputError(
             f"`data` must hold two domains or more, named by `domain` in every record; "

@@ -33,14 +33,21 @@ class Encoded(dict[str, Tensor]):
         self.most, self.cut, self.size = most, cut, size
 
 
-def said(*made: Encoded) -> str:
-    """How many samples were cut, for the reader of a result; nothing where none was.
+def said(*made: Encoded, left_out: int = 0) -> str:
+    """How many samples were cut, and how many records were left out, for the reader of a result.
+
+    Args:
+        made: the samples; nothing is said where none was cut.
+        left_out: of :class:`lora_bridge.data.Records`.
 
     >>> said(Encoded({}, 512, 2, 30), Encoded({}, 512, 1, 10)), said(Encoded({}, 512, 0, 9))
     ('; 3 of 40 samples cut to 512 tokens', '')
+    >>> said(left_out=2)
+    '; left out for empty or equal answers: 2'
     """
     cut, size = sum(m.cut for m in made), sum(m.size for m in made)
-    return f"; {cut} of {size} samples cut to {max(m.most for m in made)} tokens" if cut else ""
+    shorter = f"; {cut} of {size} samples cut to {max(m.most for m in made)} tokens" if cut else ""
+    return shorter + (f"; left out for empty or equal answers: {left_out}" if left_out else "")
 
 
 def encode_examples(

@@ -95,20 +95,21 @@ class Setup:
         config = self.config
         return encode(self.loaded.tokenizer, samples, config.max_length, too_long="cut")
 
-    def source(self, generated: str, *samples: Encoded) -> str:
-        """The data's name, ``generated`` without a file, and how many of its samples were cut."""
+    def source(self, generated: str, *samples: Encoded, left_out: int = 0) -> str:
+        """The data's name, ``generated`` without a file, and what was cut and left out of it."""
         from lora_bridge.tokens import said
 
         data = self.config.data
-        return (generated if data is None else data.name) + said(*samples)
+        return (generated if data is None else data.name) + said(*samples, left_out=left_out)
 
-    def described(self, generated: str, *samples: Encoded) -> str:
+    def described(self, generated: str, *samples: Encoded, left_out: int = 0) -> str:
         """The names of model and data, and the form of prompts that are not plain."""
         from lora_bridge.templates import style_of
 
         style = style_of(self.loaded.tokenizer)
         form = "" if style == "plain" else f", prompts: {style}"
-        return f"model {self.loaded.name}{form}, data: {self.source(generated, *samples)}"
+        source = self.source(generated, *samples, left_out=left_out)
+        return f"model {self.loaded.name}{form}, data: {source}"
 
 
 def divided(samples: Mapping[str, Any], counts: Iterable[int]) -> list[dict[str, Any]]:

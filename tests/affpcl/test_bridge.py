@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,10 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.jsonl"
     pair = '{"prompt": "Say ", "chosen": "%s", "rejected": "b"}\n'
     pairs.write_text(pair % "bees" + pair % "bees" + pair % "a myth")
-    assert list(read(pairs).texts) == ["bees", "a myth"]
+    assert (list(read(pairs).texts), read(pairs).left_out) == (["bees", "a myth"], 0)
+    packed = tmp_path / "packed.jsonl.gz"
+    packed.write_bytes(gzip.compress(pairs.read_bytes() + (pair % "b").encode()))
+    assert (list(read(packed).texts), read(packed).left_out) == (["bees", "a myth"], 1)
     assert read(pairs).properties.tolist() == [[1.0, 1.0], [0.0, 0.0]]
     # a mark of the byte order, and an end of line that JSON lets stand inside a text
     pairs.write_text("\ufeff" + pair % "bees\u2028" + pair % "a myth", encoding="utf-8")
@@ -126,10 +130,10 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
     pairs.write_text(pair % "bees")
     with pytest.raises(InputError, match=r"some do not: its last letter but one.*that all of 1 do"):
         read(pairs)
-    with pytest.raises(InputError, match=r"`data` must be JSON or JSONL; found .*none"):
+    with pytest.raises(InputError, match=r"`data` must be a readable text file; found .*none"):
         read(tmp_path / "none.json")
     pairs.write_text("nothing")
-    with pytest.raises(InputError, match="`data` must be JSON or JSONL"):
+    with pytest.raises(InputError, match=r"line 1 of .* must be JSON; found Expecting"):
         read(pairs)
 
 

@@ -123,11 +123,7 @@ def test_the_prompt_of_a_dialogue_is_what_both_sides_share(tmp_path: Path) -> No
         ({"prompt": "p", "chosen": "c"}, "`rejected` must be a text; found none"),
         (PAIR | {"chosen": [{"role": "user"}]}, "`chosen` must be a text; found list"),
         (PAIR | {"prompt": None}, "`prompt` must be a text; found NoneType"),
-        (PAIR | {"rejected": " "}, "the answer of `rejected` must not be empty; found ' '"),
-        (PAIR | {"rejected": "c "}, "`chosen` and `rejected` must differ; found the same answer"),
         (PAIR | {"chosen": "\ud800"}, "`chosen` must be a text; found half of a surrogate pair"),
-        (SIDES | {"chosen": TURNS}, "the answer of `chosen` must not be empty; found ''"),
-        (SIDES | {"rejected": TURNS + " yes"}, "found the same answer twice"),
         ({"chosen": "a", "rejected": "b"}, "`chosen` must be a dialogue with a turn 'Assistant:'"),
         (SIDES | {"chosen": "x" + TURNS}, "must be the same up to an answer"),
         ("text", "a record must be an object; found str"),
@@ -139,6 +135,38 @@ def test_bad_preferences_are_named_by_line(tmp_path: Path, record: Any, message:
         read_preferences(file)
     assert str(error.value).startswith(f"line 3 of {file}: ")
     assert len(str(error.value).splitlines()) == 1
+
+
+ODD = [
+    (PAIR | {"rejected": " "}, "the answer of `rejected` must not be empty; found ' '"),
+    (PAIR | {"rejected": "c "}, "`chosen` and `rejected` must differ; found the same answer twice"),
+    (SIDES | {"chosen": TURNS}, "the answer of `chosen` must not be empty; found ''"),
+    (SIDES | {"rejected": TURNS + " yes"}, "found the same answer twice"),
+]
+
+
+def test_pairs_that_compare_nothing_are_left_out_and_counted(tmp_path: Path) -> None:
+    folder = _empty(tmp_path / "sets")
+    _file(folder, [PAIR, *(record for record, _ in ODD)], "a.json")
+    _file(folder, [ODD[0][0], PAIR | {"prompt": "q"}], "b.json")
+    for read, path, prompts, left_out in (
+        (read_preferences, folder, ["p", "q"], 5),
+        (read_items, folder, ["p", "q"], 5),
+        (read_items, folder / "a.json", ["p"], 4),
+        (read_pairs, folder / "b.json", ["q"], 1),
+    ):
+        pairs = read(path)  # type: ignore[operator]
+        assert ([pair.prompt for pair in pairs], pairs.left_out) == (prompts, left_out)
+
+
+@pytest.mark.parametrize(("record", "message"), ODD)
+def test_a_file_in_which_nothing_is_compared_is_refused(
+    record: Any, message: str, tmp_path: Path
+) -> None:
+    file = _file(tmp_path, [record, record])
+    with pytest.raises(InputError, match=rf"{message} \(and 1 more of 2\)") as error:
+        read_preferences(file)
+    assert str(error.value).startswith(f"record 1 of {file}: ")
 
 
 def test_missing_files(tmp_path: Path) -> None:

@@ -143,18 +143,20 @@ def records(kind: str, domains: str, count: int) -> list[dict[str, str]]:
 @pytest.mark.parametrize("kind", ["pairs", "questions"])
 def test_domains_of_a_file(model_folder: Path, tmp_path: Path, kind: str) -> None:
     file = tmp_path / "all.jsonl"
-    file.write_text("\n".join(map(json.dumps, records(kind, "ab", 5))))
+    odd = [{"chosen": "", "prompt": "p", "rejected": "no", "domain": "b"}] * (kind == "pairs")
+    file.write_text("\n".join(map(json.dumps, [*odd, *records(kind, "ab", 5)])))
+    left_out = "; left out for empty or equal answers: 1" * len(odd)
     config = ood_domains.OODDomainsConfig(**TINY, model=model_folder, data=file)
     draw = DomainSetup(config).domains(1)
     assert [d.name for d in draw.known] == ["a", "b"]
     assert draw.test.name == "b"
     assert [d.mu_hat.shape for d in draw.known] == [(3, 2)] * 2
     assert [d.mu_hat.shape for d in draw.judges] == [(2, 2)] * 2
-    assert draw.name.endswith("data: all.jsonl")
+    assert draw.name.endswith("data: all.jsonl" + left_out)
     prompt = {"pairs": "a0 ", "questions": "a0? Answer format: yes/no\nAnswer: "}[kind]
     most = len(f"<{prompt}no>")  # one less than yes takes, which is half of the answers
     cut = DomainSetup(replace(config, max_length=most)).domains(1).name
-    assert cut.endswith(f"data: all.jsonl; 10 of 20 samples cut to {most} tokens")
+    assert cut.endswith(f"data: all.jsonl; 10 of 20 samples cut to {most} tokens{left_out}")
     scores = ood_domains._scores(config, draw.judges[1], draw.models.theta())
     assert np.isnan(scores["wins"]) == (kind == "pairs")
     if kind == "questions":

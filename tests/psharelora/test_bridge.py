@@ -183,7 +183,7 @@ def test_share_rep_trains_the_last_modules_and_a_shared_head(model_folder: Path)
 def test_the_answers_are_those_of_bradley_and_terry() -> None:
     config = ShareConfig(users=4, pairs=1, tests=1500, own=(1.0,), size=2.0)
     rng = np.random.default_rng(3)
-    pairs, best = pairs_of_users(config, rng)
+    pairs, best, _ = pairs_of_users(config, rng)
     again = np.random.default_rng(3).normal(size=(5, len(PROPERTIES)))
     theta = again / np.linalg.norm(again, axis=1, keepdims=True)
     right, chance = [], []
@@ -205,7 +205,7 @@ def test_users_without_wishes_of_their_own_agree() -> None:
         config = ShareConfig(
             users=2, pairs=1, tests=200, own=(own,), size=40.0
         )  # next to no chance
-        pairs, best = pairs_of_users(config, np.random.default_rng(0))
+        pairs, best, _ = pairs_of_users(config, np.random.default_rng(0))
         assert best.min() > 0.9  # next to no chance in the answers
         first, second = (
             np.array([np.subtract(*map(_users.properties, (p.chosen, p.rejected))) for p in own])
@@ -325,7 +325,8 @@ def test_pairs_of_a_file_go_to_their_users(model_folder: Path, tmp_path: Path) -
     """The users with the most pairs, as many of each."""
     file = _file(tmp_path, ("ann", 9), ("bob", 12), ("cy", 2), ("dee", 10))
     config = ShareConfig(**TINY, model=model_folder, data=file)
-    pairs, best = pairs_of_users(config, np.random.default_rng(0))
+    pairs, best, left_out = pairs_of_users(config, np.random.default_rng(0))
+    assert left_out == 0
     assert {user: {p.chosen for p in own} for user, own in pairs.items()} == {
         user: {f" {user}"} for user in ("bob", "dee", "ann")
     }
@@ -336,6 +337,10 @@ def test_pairs_of_a_file_go_to_their_users(model_folder: Path, tmp_path: Path) -
     assert drawn.what.endswith("data: pairs.jsonl")
     cut = UserSetup(replace(config, max_length=12)).draw("frozen", "test", 0)
     assert cut.what.endswith("data: pairs.jsonl; 27 of 27 samples cut to 12 tokens")
+    odd = {"prompt": "p", "chosen": "the same", "rejected": "the same", "user": "ann"}
+    file.write_text(f"{file.read_text()}\n{json.dumps(odd)}\n")
+    shorter = UserSetup(replace(config, seed=1)).draw("frozen", "test", 0)
+    assert shorter.what.endswith("data: pairs.jsonl; left out for empty or equal answers: 1")
     for change, message in (
         ({"users": 5}, "`data` must have pairs of users = 5 users; found 4 in .*: ann, bob, cy"),
         ({"tests": 9}, "more than tests = 9 pairs of every user; found 9 of ann"),

@@ -175,7 +175,7 @@ class AgentSetup(Setup):
             affinity=seen | _distances(shares, targets),
             description={
                 "model": self.loaded.name,
-                "data": self.source(corpus.name, tokens),
+                "data": self.source(corpus.name, tokens, left_out=corpus.left_out),
                 "properties": "; ".join(corpus.wording),
             },
         )

@@ -6,7 +6,6 @@ instruction data, or prompts with their chosen answers for preference pairs.
 
 from __future__ import annotations
 
-import json
 import re
 import textwrap
 from collections.abc import Sequence
@@ -40,6 +39,7 @@ class Corpus:
         wording: the properties in words.
         domains: (m,), whole numbers from 0; those of a file, or the classes that the properties
             make, of which agents have different mixes as users of Figure 2 have.
+        left_out: how many records of a file compare nothing and are not there.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Corpus:
     properties: Array
     wording: tuple[str, str]
     domains: Places
+    left_out: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,12 +83,13 @@ def read(path: Path | None) -> Corpus:
     """
     if path is None:
         return _docstrings()
-    from lora_bridge.data import read_examples, read_preferences
+    from lora_bridge.data import Example, Pair, read_items
 
-    if "chosen" in _keys(path):
-        texts = _unframed(_distinct([p.prompt + p.chosen for p in read_preferences(path)]))
-        return _classed(path.name, texts, _words(texts), _SAID)
-    by_prompt = {e.prompt: e for e in read_examples(path)}
+    items = read_items(path)
+    if said := [item.prompt + item.chosen for item in items if isinstance(item, Pair)]:
+        texts = _unframed(_distinct(said))
+        return replace(_classed(path.name, texts, _words(texts), _SAID), left_out=items.left_out)
+    by_prompt = {item.prompt: item for item in items if isinstance(item, Example)}
     texts = _unframed(list(by_prompt))
     choices = {e.choices for e in by_prompt.values()}
     properties, wording = _words(texts), _SAID
@@ -222,13 +224,3 @@ def _ends(text: str) -> list[str]:
 
 def _distinct(texts: Sequence[str]) -> list[str]:
     return [text for text in dict.fromkeys(texts) if text.strip()]
-
-
-def _keys(path: Path) -> set[str]:
-    """The keys of the first record, which tell the kind of file."""
-    try:
-        text = path.read_text(encoding="utf-8-sig").lstrip()
-        first = json.loads(text)[0] if text[:1] == "[" else json.JSONDecoder().raw_decode(text)[0]
-    except (OSError, ValueError, IndexError) as error:
-        raise InputError(f"`data` must be JSON or JSONL; found {path} ({error})") from None
-    return set(first) if isinstance(first, dict) else set()

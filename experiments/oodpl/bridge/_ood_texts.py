@@ -81,7 +81,7 @@ class DomainSetup(Setup):
         from lora_bridge.tokens import encode_examples
 
         config, tokenizer = self.config, self.loaded.tokenizer
-        models, texts = self._models(instance), _answers(config, instance)
+        models, (texts, left_out) = self._models(instance), _answers(config, instance)
         made = [
             [part.domain(tokenizer, models, config.max_length) for part in pair] for pair in texts
         ]
@@ -92,7 +92,8 @@ class DomainSetup(Setup):
             for prompt, answers in zip(part.prompts, part.answers, strict=True)
             for answer in answers
         ]
-        name = self.described("generated domains", self.encoded(encode_examples, shown))
+        encoded = self.encoded(encode_examples, shown)
+        name = self.described("generated domains", encoded, left_out=left_out)
         return Domains(known, judges, instance % config.domains, name)
 
     def _models(self, instance: int) -> Models:
@@ -120,24 +121,23 @@ class DomainSetup(Setup):
         )
 
 
-def _answers(config: OODConfig, instance: int) -> list[tuple[Any, Any]]:
-    """Training and scoring texts of every domain."""
+def _answers(config: OODConfig, instance: int) -> tuple[list[tuple[Any, Any]], int]:
+    """Training and scoring texts of every domain, and how many pairs of a file were left out."""
     from lora_bridge.domains import TOPICS, answers_of, generated_answers, read_domains
 
     seed = config.derive("domains", instance)
     if config.data is None:
         check_integer("domains", config.domains, low=2, high=len(TOPICS))
-        return list(
-            generated_answers(
-                seed,
-                config.domains,
-                prompts=config.prompts,
-                own=config.own,
-                strength=config.strength,
-                pairs=config.pairs,
-                tests=config.tests,
-            )
+        generated = generated_answers(
+            seed,
+            config.domains,
+            prompts=config.prompts,
+            own=config.own,
+            strength=config.strength,
+            pairs=config.pairs,
+            tests=config.tests,
         )
+        return list(generated), 0
     groups = read_domains(config.data)
     if len(groups) < config.domains:
         raise InputError(
@@ -159,4 +159,4 @@ def _answers(config: OODConfig, instance: int) -> list[tuple[Any, Any]]:
             for part in (prompts[: config.prompts], prompts[config.prompts :])
         ]
         made.append((both[0], both[1]))
-    return made
+    return made, groups.left_out

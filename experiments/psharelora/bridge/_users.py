@@ -125,7 +125,7 @@ class UserSetup(Setup):
         from lora_bridge.tokens import encode_pairs
 
         config, seed = self.config, self.config.derive("draw", use, k)
-        pairs, best = pairs_of_users(config, np.random.default_rng(seed))
+        pairs, best, left_out = pairs_of_users(config, np.random.default_rng(seed))
         made = self.encoded(encode_pairs, [pair for own in pairs.values() for pair in own])
         shards = divided(made, map(len, pairs.values()))
         train, tests = (
@@ -135,7 +135,7 @@ class UserSetup(Setup):
         score = () if head == "frozen" else (score_of(self.loaded.model),)
         bank = self.bank((*config.targets, *score))
         task = Task(bank, train, reward_preference_loss, config.batch, seed, config.on_nan)
-        what = self.described("generated words", made)
+        what = self.described("generated words", made, left_out=left_out)
         return Draw(Users(task), tests, list(pairs), best, what)
 
 
@@ -149,10 +149,13 @@ def score_of(model: Any) -> str:
 
 def pairs_of_users(
     config: UserConfig, rng: np.random.Generator
-) -> tuple[dict[str, list[Pair]], Values]:
-    """Every user's pairs, held-out ones first, and the share that true rewards order correctly."""
+) -> tuple[dict[str, list[Pair]], Values, int]:
+    """Every user's pairs, held-out ones first, the share of these that true rewards order
+    correctly, and how many pairs of a file were left out.
+    """
     if config.data is not None:
-        return _read(config, rng), np.full(config.users, np.nan)
+        dealt, left_out = _read(config, rng)
+        return dealt, np.full(config.users, np.nan), left_out
     from lora_bridge.data import Pair
 
     directions = rng.normal(size=(config.users + 1, len(PROPERTIES)))
@@ -169,11 +172,11 @@ def pairs_of_users(
             if j < config.tests:
                 right[i, j] = gain > 0
         pairs_by_user[f"user {i}"] = pairs
-    return pairs_by_user, right.mean(axis=1)
+    return pairs_by_user, right.mean(axis=1), 0
 
 
-def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]:
-    """The pairs of a file, shuffled, as many of each user."""
+def _read(config: UserConfig, rng: np.random.Generator) -> tuple[dict[str, list[Pair]], int]:
+    """The pairs of a file, shuffled, as many of each user, and how many were left out."""
     from lora_bridge.data import read_preferences
     from lora_bridge.splits import by_key
 
@@ -194,10 +197,11 @@ def _read(config: UserConfig, rng: np.random.Generator) -> dict[str, list[Pair]]
             f"found {len(groups[fewest])} of {fewest} in {file}: lower tests"
         )
     count = min(config.tests + config.pairs, len(groups[fewest]))
-    return {
+    dealt = {
         user: [groups[user][j] for j in rng.permutation(len(groups[user]))[:count]]
         for user in largest
     }
+    return dealt, pairs.left_out
 
 
 def _differing(theta: Values, rng: np.random.Generator) -> tuple[str, str, float]:
