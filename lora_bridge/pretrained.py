@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,8 @@ from lora_bridge.failures import memory_explained, writing_explained
 __all__ = ["PUBLISHED", "Published", "converted", "downloaded", "fetched", "located"]
 
 _LOG = logging.getLogger(__name__)
+#: What the reader of GGUF files says itself; other errors are its arrays' on damaged files.
+_OWN_REASONS = re.compile("magic|version|GGMLQuantizationType")
 #: What names on the hub begin with.
 _HUB = "hub:"
 
@@ -221,6 +224,9 @@ def _convert(file: Path, folder: Path, name: str) -> None:
             f"`file` must be a GGUF file whose model transformers knows; found {file}: "
             f"{_first(error)}"
         ) from None
+    for weight in model.state_dict().values():  # scales of blocks, of which some bits were flipped
+        if not bool(weight.isfinite().all()):
+            raise InputError(f"`file` must have finite weights; found {file}, which is damaged")
     del model.config.quantization_config  # these say that the weights are still packed
     del model.hf_quantizer
     model.save_pretrained(folder)
@@ -239,9 +245,10 @@ def _check_gguf(file: Path) -> None:
         reader = GGUFReader(file)
         weights = max((int(t.data_offset) + int(t.n_bytes) for t in reader.tensors), default=0)
     except Exception as error:  # the reader checks little: what a damaged file causes is open
+        said = _first(error)
+        reason = f": {said}" if _OWN_REASONS.search(said) else ", which is cut or damaged"
         raise InputError(
-            f"`file` must be a whole GGUF file of a known quantisation; found {file}: "
-            f"{_first(error)}"
+            f"`file` must be a whole GGUF file of a known quantisation; found {file}{reason}"
         ) from None
     if not weights or file.stat().st_size < weights:
         raise InputError(f"`file` must be a whole GGUF file; found {file}, which is cut")

@@ -276,10 +276,10 @@ class _Form:
         prompt = f"Question: {example.question}\nAnswer:"
         if example.passage:
             prompt = f"{example.passage}\n{prompt}"
-        before = self._tokenizer(prompt)["input_ids"]
+        before = self._tokenizer(prompt, verbose=False)["input_ids"]  # lengths are checked here
         made = []
         for text in example.texts:
-            ids = list(self._tokenizer(f"{prompt} {text}")["input_ids"])
+            ids = list(self._tokenizer(f"{prompt} {text}", verbose=False)["input_ids"])
             common = next(
                 (i for i, (a, b) in enumerate(zip(ids, before, strict=False)) if a != b),
                 len(before),

@@ -150,14 +150,21 @@ def _of_an_unknown_kind(data: bytes) -> bytes:
     return data[:at] + (250).to_bytes(4, "little") + data[at + 4 :]
 
 
+def _with_a_scale_of_nan(data: bytes) -> bytes:
+    """Bytes in the middle of the numbers are overwritten."""
+    at = len(data) - 2000
+    return data[:at] + b"\xff" * 64 + data[at + 64 :]
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (_cut, "whole GGUF file"),
-        (_cut_early, "whole GGUF file"),
+        (_cut, "whole GGUF file .*, which is cut"),
+        (_cut_early, "whole GGUF file .*, which is cut or damaged"),
+        (_with_a_scale_of_nan, "finite weights; found .*, which is damaged"),
         (_of_an_unknown_kind, "known quantisation; found .*250"),
         (lambda data: b"PK" + data[2:], "whole GGUF file .*magic"),
-        (lambda data: b"", "whole GGUF file"),
+        (lambda data: b"", "whole GGUF file .*, which is cut or damaged"),
     ],
 )
 def test_a_damaged_file_is_one_line_and_leaves_nothing(
