@@ -339,6 +339,7 @@ def score(
 ) -> None:
     """Say how many questions a model answers, as lm-evaluation-harness scores them.
 
+    By the log-likelihoods of the choices, divided by nothing, their characters or their tokens.
     With an adapter it is compared with the model alone on the same questions. Intervals are over
     questions.
     """
@@ -365,19 +366,13 @@ def score(
         cells.append([own.domain, own.divided_by, f"{own.value:.3f}", interval(*own.interval)])
         cells[-1].append(str(own.questions))
         if isinstance(one, Comparison):
-            compared.append([own.domain, f"{one.base.value:.3f}", f"{one.difference:+.3f}"])
-            compared[-1] += [interval(*one.interval), f"{one.p:.2g}"]
+            compared.append([own.domain, own.divided_by, f"{one.base.value:.3f}"])
+            compared[-1] += [f"{one.difference:+.3f}", interval(*one.interval), f"{one.p:.2g}"]
     show = terminal.console().print
-    headers = ["domain", "log-likelihood", "accuracy", "95 % interval", "questions"]
+    headers = ["domain", "divided by", "accuracy", "95 % interval", "questions"]
     show(terminal.tabulate(headers, cells))
     if compared:
-        headers = [
-            "domain",
-            "without adapter",
-            "difference",
-            "95 % interval, paired",
-            "p (McNemar)",
-        ]
+        headers = ["domain", "divided by", "without", "change", "95 %, paired", "McNemar's p"]
         show(terminal.tabulate(headers, compared))
 
 
