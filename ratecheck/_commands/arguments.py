@@ -93,7 +93,8 @@ ModelProfile = Annotated[
     str,
     typer.Option(
         metavar="quick|laptop|paper",
-        help="Size: the built-in model, a small pretrained one without a card, or a card.",
+        help="Size: for the built-in model; for one of 10^8 weights without a card (smollm2, "
+        "unless --model names another); for a large one, by --model, on a card.",
     ),
 ]
 Seed = Annotated[
@@ -193,7 +194,7 @@ Model = Annotated[
     typer.Option(
         metavar="MODEL",
         help="A folder, a GGUF file, a name of `ratecheck model`, or hub:NAME to download one.",
-        show_default="a small one, made here",
+        show_default="a small one, made here; smollm2 with --profile laptop",
     ),
 ]
 Data = Annotated[
@@ -204,7 +205,11 @@ Adapter = Annotated[
 ]
 PlanOnly = Annotated[
     bool,
-    typer.Option("--plan", help="Say what it will take, from two rounds of each run, and stop."),
+    typer.Option(
+        "--plan",
+        help="Say what it will take, from two rounds of the runs of blocks tried for a minute; "
+        "stop.",
+    ),
 ]
 Budget = Annotated[
     str | None,

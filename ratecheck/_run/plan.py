@@ -1,7 +1,8 @@
 """What an experiment on a language model will take, said before it begins, and fitted into a time.
 
-A worker makes the first blocks with their runs cut off (:mod:`lora_bridge.probe`); the rest follows
-from what these took. While blocks are computed, workers count their steps on a :class:`Board`.
+A worker makes the first blocks with their runs cut off (:mod:`lora_bridge.probe`), until a minute
+is over; the others are taken to be like these. While blocks are computed, workers count their steps
+on a :class:`Board`.
 """
 
 from __future__ import annotations

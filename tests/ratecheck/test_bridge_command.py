@@ -74,6 +74,20 @@ def test_synthetic_experiments_are_not_mixed_with_those_on_models() -> None:
     assert not [name for name in registry.names() if name.startswith("bridge/")]
 
 
+def test_the_paper_profile_says_when_its_model_is_the_built_in_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.setattr(registry, "on_models", lambda: ["bridge/x"])
+    monkeypatch.setattr("ratecheck._commands.app._run", lambda *rest, **named: None)
+    options = ("bridge", "x", "--out", tmp_path, "--profile")
+    code, out, err = _call(capsys, *options, "paper")
+    assert (code, out, len(err.splitlines())) == (0, "", 1)
+    assert "without --model it is the built-in one" in err
+    assert _call(capsys, *options, "paper", "--set", f"model={tmp_path}") == (0, "", "")
+    assert _call(capsys, *options, "quick") == (0, "", "")
+
+
 def test_an_interrupted_score_does_not_say_that_it_resumes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
