@@ -69,7 +69,7 @@ def _lowered(config: _C, name: str, wanted: float) -> _C:
 class ModelConfig(ScaledConfig):
     """The model, its adapters and how they are trained."""
 
-    not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk", "cards"})
+    not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk", "checkpoint", "cards"})
 
     model: Path | None = rc.param(
         None,
@@ -100,6 +100,9 @@ class ModelConfig(ScaledConfig):
     )
     chunk: int | None = rc.param(
         None, doc="clients that go through the model together; None for all."
+    )
+    checkpoint: bool = rc.param(
+        False, doc="keep less memory for gradients, for a third more time: layers compute twice."
     )
     dtype: Literal["float32", "float64", "bfloat16"] = rc.param(
         "float32", doc="of the model; adapters are float32, or float64 with it."

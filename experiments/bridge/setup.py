@@ -35,8 +35,8 @@ class Setup:
 
     Attributes:
         config: of experiments on a model, with ``model``, ``data``, ``hidden``, ``targets``,
-            ``scaling``, ``max_length``, ``dtype`` and ``device``, and maybe ``chunk`` and
-            ``dropout``.
+            ``scaling``, ``max_length``, ``dtype`` and ``device``, and maybe ``chunk``,
+            ``checkpoint`` and ``dropout``.
         task: what the model is loaded for, see :func:`lora_bridge.models.load_model`.
         attention: its implementation; "eager" where second derivatives are needed.
         autocast: whether "bfloat16" is what the model's products are computed in; otherwise it is
@@ -76,7 +76,7 @@ class Setup:
         from lora_bridge.bank import AdapterBank
 
         config, half = self.config, self.config.dtype == "bfloat16"
-        given = ("scaling", "chunk", "dropout")
+        given = ("scaling", "chunk", "checkpoint", "dropout")
         options = {name: getattr(config, name) for name in given if hasattr(config, name)}
         autocast = torch.bfloat16 if half and self.autocast else None
         names = config.targets if targets is None else targets

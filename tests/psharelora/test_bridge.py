@@ -335,6 +335,8 @@ def test_pairs_of_a_file_go_to_their_users(model_folder: Path, tmp_path: Path) -
     drawn = UserSetup(config).draw("frozen", "test", 0)
     assert [drawn.oracle.task.size(i) for i in range(3)] == [3, 3, 3]
     assert drawn.what.endswith("data: pairs.jsonl")
+    less = replace(config, checkpoint=True)  # of memory
+    assert [UserSetup(c).bank().checkpoint for c in (config, less)] == [False, True]
     cut = UserSetup(replace(config, max_length=12)).draw("frozen", "test", 0)
     assert cut.what.endswith("data: pairs.jsonl; 27 of 27 samples cut to 12 tokens")
     odd = {"prompt": "p", "chosen": "the same", "rejected": "the same", "user": "ann"}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class AffPCLConfig(ScaledConfig):
     """The set-up."""
 
-    not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk", "cards"})
+    not_in_key: ClassVar[frozenset[str]] = frozenset({"chunk", "checkpoint", "cards"})
     #: Width of the built-in model.
     hidden: ClassVar[int] = 32
 
@@ -78,6 +78,9 @@ class AffPCLConfig(ScaledConfig):
     max_length: int = rc.param(512, doc="tokens of a text; longer ones lose their ends.")
     chunk: int | None = rc.param(
         None, doc="agents that go through the model together; None for all."
+    )
+    checkpoint: bool = rc.param(
+        False, doc="keep less memory for gradients, for a third more time: layers compute twice."
     )
     on_nan: Literal["stop", "skip"] = rc.param(
         "stop",
