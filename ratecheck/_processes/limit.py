@@ -8,10 +8,11 @@ Two guards, each against what the other one cannot end:
   not return, and a thread of the process where compiled code waits without end. (One that waits
   and keeps Python's lock meanwhile stops that thread as well; only Ctrl-C ends it.)
 
-A process that waits uses no CPU time, so the waiting is limited too: it is counted in successive
-looks at the clock between which the process hardly computed. A machine that was suspended makes
-one such look long; one that is busy lets the process compute now and then, and counting begins
-anew.
+A process that waits uses no CPU time, so the waiting is limited too: the time in which it neither
+computed nor was ready while others had the processor, all of it together. Where the kernel does not
+tell the latter, as Linux does, it is counted in successive looks at the clock between which the
+process hardly computed: a busy machine lets it compute now and then, and counting begins anew. A
+machine that was suspended makes one look long, which counts like any other.
 
 Compilation by numba counts for neither limit: how long it takes depends on what the cache holds.
 Nor is it interrupted, which would leave functions half compiled for the next claim; nor is an
@@ -28,6 +29,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -139,12 +141,13 @@ class _Meter(event.Listener):
     """How long a block has computed, compilation aside, and for how long it has been waiting.
 
     Attributes:
-        waited: seconds until the last look; zero where the process computed before it.
+        waited: seconds until the last look, without those in which others had the processor.
     """
 
     def __init__(self, compilation: Callable[[bool], None] = lambda begins: None) -> None:
         self._tell = compilation
         self._begun = self._looked = time.process_time()
+        self._queued = _queued()
         self._depth, self._since, self._compiled = 0, 0.0, 0.0
         self.waited = 0.0
 
@@ -156,10 +159,14 @@ class _Meter(event.Listener):
 
     def look(self) -> float:
         """The longer of both so far; to be called every _TICK seconds."""
-        now = time.process_time()
-        idle = now - self._looked < _IDLE and not waiting()
-        self.waited = self.waited + _TICK if idle else 0.0
-        self._looked = now
+        now, queued = time.process_time(), _queued()
+        if not waiting():
+            computed = now - self._looked
+            if queued is not None and self._queued is not None:
+                self.waited += max(0.0, _TICK - computed - (queued - self._queued))
+            else:
+                self.waited = self.waited + _TICK if computed < _IDLE else 0.0
+        self._looked, self._queued = now, queued
         return max(self.spent, self.waited)
 
     def on_start(self, event: Any) -> None:
@@ -175,6 +182,14 @@ class _Meter(event.Listener):
         if not self._depth:
             self._compiled += time.process_time() - self._since
             self._tell(False)
+
+
+def _queued() -> float | None:
+    """Seconds in which the main thread was ready and others had the processor; None: not known."""
+    try:
+        return int(Path("/proc/self/schedstat").read_text().split()[1]) * 1e-9
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 class _KernelLimit:

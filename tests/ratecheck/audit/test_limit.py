@@ -96,17 +96,19 @@ def test_signals_and_listeners_are_as_before() -> None:
 
 
 class Clock:
-    """CPU time that a test sets."""
+    """CPU time that a test sets, and time in which others compute; the kernel tells the latter?"""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 100.0
+        self.now, self.queued, self.told = 100.0, 7.0, False
         monkeypatch.setattr(limit.time, "process_time", lambda: self.now)
+        monkeypatch.setattr(limit, "_queued", lambda: self.queued if self.told else None)
 
-    def looks(self, meter: _Meter, *steps: float) -> list[float]:
+    def looks(self, meter: _Meter, *steps: float, queued: float = 0.0) -> list[float]:
         """What the meter says after each so many CPU seconds."""
         seconds = []
         for step in steps:
             self.now += step
+            self.queued += queued
             seconds.append(meter.look())
         return seconds
 
@@ -127,6 +129,30 @@ def test_time_that_others_use_does_not_count(clock: Clock) -> None:
     assert max(said[:1000]) == pytest.approx(waited)
     # one that waits instead reaches any limit
     assert clock.looks(_Meter(), *[1e-5] * 1000)[-1] == pytest.approx(1000 * limit._TICK)
+
+
+def test_waits_between_computations_add_up_where_the_kernel_tells_them(clock: Clock) -> None:
+    clock.told = True
+    busy = clock.looks(_Meter(), *[0.003] * 1000, queued=limit._TICK - 0.003)
+    assert busy[-1] == pytest.approx(3.0)
+    waits = clock.looks(_Meter(), *[0.003] * 1000, queued=0.05)
+    assert waits[-1] == pytest.approx(1000 * (limit._TICK - 0.053))
+
+
+@pytest.mark.skipif(limit._queued() is None, reason="the kernel does not tell")
+def test_a_measure_that_waits_and_computes_by_turns_is_interrupted() -> None:
+    calls = 0
+
+    def by_turns() -> None:
+        nonlocal calls
+        while calls < 10_000:
+            compute(0.002)
+            time.sleep(0.02)
+            calls += 1
+
+    with pytest.raises(TimeLimit, match="while it waited for 1 s"), time_limit(1.0):
+        by_turns()
+    assert calls < 200
 
 
 def test_compilation_within_compilation_counts_once_and_is_told_once(clock: Clock) -> None:
