@@ -96,6 +96,8 @@ def certify(
         return prove_constant(item, sizes, limit)
     if instance is None and isinstance(claim, Claim):
         verdict = judge(claim)
+        if verdict.verdict == "error":
+            return Proof(claim.id, reason=verdict.reason)
         instance = verdict.counterexample if verdict.verdict == "violated" else None
     return prove(item, instance, limit)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,23 +102,20 @@ def _prove_in_worker(origin: str, name: str, results: Path, limit: float) -> Any
 
 
 def _prove(item: Item, results: Path, limit: float) -> Any:
-    from ratecheck._certify.prove import prove
+    """The proof of a claim, at its stored counterexample or one that a quick search finds."""
+    from ratecheck._certify.prove import Proof, prove
 
-    return prove(item, _instance(item, results), limit)
-
-
-def _instance(item: Item, results: Path) -> Mapping[str, Any] | None:
-    """The counterexample that is stored for a claim, or that a quick search finds."""
     if not isinstance(item.entry, Claim):
-        return None
+        return prove(item, None, limit)
     path = replay_path(item, Records(results, writable=False))
     if path.is_file():
-        instance: Mapping[str, Any] = from_json(path.read_bytes())["instance"]
-        return instance
+        return prove(item, from_json(path.read_bytes())["instance"], limit)
     if item.entry.expect != "violated" and not item.origin.endswith(".py"):
-        return None
+        return prove(item, None, limit)
     verdict = judge(item.entry)
-    return verdict.counterexample if verdict.verdict == "violated" else None
+    if verdict.verdict == "error":
+        return Proof(item.id, reason=verdict.reason)
+    return prove(item, verdict.counterexample if verdict.verdict == "violated" else None, limit)
 
 
 def show(proofs: Sequence[Any], as_json: bool) -> None:

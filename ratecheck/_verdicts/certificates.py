@@ -51,7 +51,11 @@ def in_words(certificate: Mapping[str, Any]) -> str:
         more = "" if excess == "0" else f", with 1 + {excess} times the bound"
         if "found" in certificate:
             more += f", the ratio is {float(certificate['found']['ratio']):.6g} at an instance"
-        return f"proved for all dimensions by {certificate['arithmetic']}{more}"
+        told = certificate["theorem"]
+        known = f" from {_counted(len(told['assumes']), 'assumption')}"
+        if "itself" in told:
+            known += f", as it is one of them: {', '.join(told['itself'])}"
+        return f"proved for all dimensions by {certificate['arithmetic']}{known}{more}"
     if certificate["kind"] == "constant":
         sizes = ", ".join(f"{name} = {size}" for name, size in certificate["sizes"].items())
         low, high = certificate["ratio"]
@@ -62,6 +66,10 @@ def in_words(certificate: Mapping[str, Any]) -> str:
         f"proved {_of_sizes(certificate)}{met}{drawn}, but for a chance below "
         f"2^{certificate['log2_chance']}"
     )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _of_sizes(identity: Mapping[str, Any]) -> str:
@@ -158,7 +166,8 @@ def tables(kept: Kept) -> str:
             told, excess = one["theorem"], one["excess"]
             more = "1" if excess == "0" else f"1 + {excess}"
             found = one["found"]["ratio"] if "found" in one else ""
-            cells = [told["text"], str(len(told["assumes"])), more, found]
+            assumed = f"{len(told['assumes'])}{', it is one of them' * ('itself' in told)}"
+            cells = [told["text"], assumed, more, found]
             lines.append(_row([f"`{one['id']}`", *cells]))
     constants = [one for one in kept["certificates"] if one["kind"] == "constant"]
     if constants:

@@ -73,12 +73,22 @@ def _broken(item: Item, claim: Claim, theorem: Theorem) -> dict[str, Any] | None
 
 
 def stated(theorem: Theorem) -> dict[str, Any]:
-    """What a theorem says, in text that its certificate repeats."""
+    """What a theorem says, in text that its certificate repeats.
+
+    ``itself`` names the assumptions that alone are what is shown, but for a factor.
+    """
     problem = theorem.problem
+    assert problem.conclusion is not None
+    itself = [
+        one.name
+        for one in problem.assumed
+        if len(one.matrix) == 1 and one.matrix[0][0].is_multiple_of(problem.conclusion.slack)
+    ]
     return {
         "shows": str(problem.conclusion),
         "text": theorem.text,
-        "assumes": [assumption.name for assumption in problem.assumed],
+        "assumes": {f"{i}. {one.name}": str(one) for i, one in enumerate(problem.assumed, 1)},
+        **({"itself": itself} if itself else {}),
         "parameters": list(problem.parameters),
         "power": theorem.power,
     }
@@ -119,7 +129,4 @@ def check(content: Mapping[str, Any], item: Item) -> str:
             verify_found(content["found"], item.entry)
     except (InputError, Unprovable) as error:
         raise Wrong(str(error)) from None
-    return (
-        f"{in_words(content)}, from {len(true['assumes'])} assumptions; what is shown is the "
-        f"claim, as instances say in {DIGITS} digits"
-    )
+    return f"{in_words(content)}; what is shown is the claim, as instances say in {DIGITS} digits"

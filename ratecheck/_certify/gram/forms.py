@@ -126,6 +126,13 @@ class Form:
         """Whether it is a polynomial of the parameters alone."""
         return all(atom == () for _, atom in self.terms)
 
+    def is_multiple_of(self, other: Form) -> bool:
+        """Whether it is the other one times a number above 0."""
+        if not self.terms or self.terms.keys() != other.terms.keys():
+            return False
+        factors = {c / other.terms[key] for key, c in self.terms.items()}
+        return len(factors) == 1 and factors.pop() > 0
+
     def __add__(self, other: Any) -> Form:
         return Form(_sum(self.terms.items(), Form.of(other).terms.items()))
 

@@ -48,6 +48,12 @@ class Assumption:
     equal: bool = False
     factors: tuple[Monomial, ...] | None = None
 
+    def __str__(self) -> str:
+        if len(self.matrix) == 1:
+            return f"{self.matrix[0][0]} {'==' if self.equal else '>='} 0"
+        rows = "; ".join(", ".join(map(str, row)) for row in self.matrix)
+        return f"[{rows}] has no negative eigenvalue"
+
 
 class Conditions(Protocol):
     """What a function or an operator adds to a problem, once all of its points are known."""

@@ -307,3 +307,18 @@ def test_a_claim_of_no_file_is_proved_for_whoever_has_it() -> None:
     )
     expected = [{"entry": 0, "measured": ["1/2", "1/2"], "bound": ["1/4", "1/4"]}]
     assert done.stdout == f"{expected} ''\n"
+
+
+def test_a_claim_that_cannot_be_evaluated_is_not_called_searched() -> None:
+    space = rc.Space({"x": rc.interval()})
+    paper = rc.Paper("mine", "my paper")
+
+    @paper.upper("float", ref="1", on=space)
+    def rounded(x):  # type: ignore[no-untyped-def]
+        """x is at most 2."""
+        return float(x), 2
+
+    proof = rc.certify(rounded)
+    assert proof.certificate is None
+    assert "float()" in proof.reason
+    assert "searched" not in proof.reason

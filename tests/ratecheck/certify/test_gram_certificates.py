@@ -17,10 +17,12 @@ import ratecheck as rc
 from linsys import InputError
 from ratecheck._certify.check import Refused, verify
 from ratecheck._certify.gram import declared, verify as exact
+from ratecheck._certify.gram.certificate import stated
 from ratecheck._certify.gram.declared import disagreement, theorem_of
 from ratecheck._certify.prove import prove
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import find_claims
+from ratecheck._verdicts.certificates import in_words
 
 FILE = Path(__file__).with_name("theorems.py")
 ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
@@ -38,9 +40,28 @@ def test_a_claim_is_proved_for_all_dimensions_and_the_proof_is_verified(name: st
     content = proved(name)
     assert content["kind"] == "quadratic"
     assert content["excess"] == "0"
-    assert verify(content).startswith("proved for all dimensions by exact rationals, ")
+    assert verify(content).startswith("proved for all dimensions by exact rationals from ")
     if name != "product":  # its sides are negative
         assert Fraction(content["found"]["ratio"]) > Fraction(99, 100)  # both are attained
+
+
+def test_a_certificate_says_what_is_assumed_and_when_that_is_what_is_shown() -> None:
+    def theorem(bound: int) -> dict[str, Any]:
+        def shown(p: rc.gram.Problem) -> None:
+            x = p.parameter("x")
+            p.assume(x**2 <= bound, "the square")
+            p.show(2 * x**2 <= 4)
+
+        return stated(declared.Theorem("mine.square", shown, at=lambda x: {"x": x}))
+
+    assert theorem(2)["itself"] == ["the square"]
+    assert "itself" not in theorem(1)
+    assert theorem(1)["assumes"] != theorem(2)["assumes"]
+    content = proved("mix")
+    content["theorem"]["itself"] = ["a <= 1"]
+    assert "as it is one of them: a <= 1" in in_words(content)
+    with pytest.raises(Refused, match="`theorem` must be what is declared"):
+        verify(content)
 
 
 def test_a_theorem_that_is_another_statement_proves_nothing() -> None:
@@ -253,5 +274,5 @@ def test_the_checker_needs_no_solver(tmp_path: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     said, without = done.stdout.splitlines()
-    assert said.startswith("['proved for all dimensions by exact rationals, the ratio is 1 at")
+    assert said.startswith("['proved for all dimensions by exact rationals from 1 assumption, the ")
     assert without in ("InputError", "ModuleNotFoundError", "ValueError")
