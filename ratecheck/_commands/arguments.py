@@ -67,7 +67,7 @@ OnModel = Annotated[
 PaperName = Annotated[
     str,
     typer.Argument(
-        help="Short name of the paper, such as affpcl, or a folder.",
+        help="Short name of the paper, such as affpcl, or a folder or file.",
         autocompletion=completion.papers_of,
     ),
 ]

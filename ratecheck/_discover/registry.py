@@ -247,13 +247,15 @@ def _in_folder(folder: Path, broken: Broken) -> list[str]:
 def rates(
     paper: str, variables: str | None = None, broken: Broken = project.raise_fault
 ) -> dict[str, Experiment[Any]]:
-    """The rates of a paper or a folder, or those in the variables of a list such as "t,n".
+    """The rates of a paper, a folder or a file, or those in the variables of a list such as "t,n".
 
     By what :func:`find_experiment` finds them by. ``broken`` is told in one line of every file that
     cannot be imported, in place of an error.
     """
     if project.is_folder(paper):
         known = _in_folder(Path(paper), broken)
+    elif paper.endswith(".py"):
+        known = [paper]
     else:
         known = sorted(_synthetic()) if paper in papers.installed() else names(broken)
         check_name("paper", paper, sorted({name.partition("/")[0] for name in known}))

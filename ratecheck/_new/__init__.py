@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import keyword
 import re
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 from linsys import InputError
@@ -34,7 +36,9 @@ def write_project(name: str, into: Path) -> list[Path]:
             f"`name` must be that of a Python package, lower-case letters, digits and _; "
             f"found {name!r}"
         )
-    if name in (*installed(), "experiments", "linsys", "mgda", "lora_bridge", "ratecheck", "tests"):
+    ours = {*installed(), "experiments", "linsys", "mgda", "lora_bridge", "ratecheck", "bridge"}
+    others = {*ours, *sys.stdlib_module_names, *packages_distributions(), "tests"}
+    if name in others:  # a project's folder would hide the library's
         raise InputError(f"`name` must be one that nothing has yet; found {name}")
     folder = into / name
     if folder.exists():

@@ -155,6 +155,9 @@ def test_rates_by_variable(ratecheck: Call, tmp_path: Path) -> None:
     said = ratecheck("rates", "toy", "--in", "t", "--out", tmp_path, *ONE)
     assert said.code == 0
     assert "Rates of toy" in said.out
+    assert ratecheck("rates", DECAY, "--in", "t", "--out", tmp_path, *ONE).out == said.out.replace(
+        "Rates of toy", f"Rates of {DECAY}"
+    )
     said = ratecheck("rates", "toy", "--json", "--out", tmp_path, *ONE)
     answer = json.loads(said.out)
     assert len(answer) == 3

@@ -67,7 +67,10 @@ def test_every_file_names_the_paper_and_is_python(tmp_path: Path) -> None:
         ("My Paper", r"`name` must be that of a Python package.*; found 'My Paper'"),
         ("class", r"`name` must be that of a Python package.*; found 'class'"),
         ("affpcl", r"`name` must be one that nothing has yet; found affpcl"),
-        ("linsys", r"`name` must be one that nothing has yet; found linsys"),
+        *(
+            (name, rf"`name` must be one that nothing has yet; found {name}")
+            for name in ("linsys", "experiments", "bridge", "numpy", "random")
+        ),
         ("there", r"`name` must be that of a new folder; found that .*there exists"),
     ],
 )
