@@ -46,14 +46,18 @@ def test_a_worker_without_its_folder_compiles_all_the_same(tmp_path: Path) -> No
     assert not turns.waiting()
 
 
-def test_waiting_for_a_turn_counts_for_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("queued", [None, 7.0], ids=["no schedstat", "schedstat"])
+def test_waiting_for_a_turn_counts_for_no_limit(
+    monkeypatch: pytest.MonkeyPatch, queued: float | None
+) -> None:
     monkeypatch.setattr(time, "process_time", lambda: 100.0)
+    monkeypatch.setattr(limit, "_queued", lambda: queued)
     meter = _Meter()
     said = []
     for waits in (False, True, False):
         monkeypatch.setattr(limit, "waiting", lambda waits=waits: waits)
         said.append([meter.look() for _ in range(10)][-1])
-    assert said == [pytest.approx(10 * limit._TICK), 0.0, pytest.approx(10 * limit._TICK)]
+    assert said == pytest.approx([10 * limit._TICK, 10 * limit._TICK, 20 * limit._TICK])
 
 
 def test_who_waits_says_so_until_it_is_its_turn(
