@@ -51,8 +51,8 @@ def in_words(certificate: Mapping[str, Any]) -> str:
         more = "" if excess == "0" else f", with 1 + {excess} times the bound"
         if "found" in certificate:
             more += f", the ratio is {float(certificate['found']['ratio']):.6g} at an instance"
-        told = certificate["theorem"]
-        known = f" from {_counted(len(told['assumes']), 'assumption')}"
+        told, number = certificate["theorem"], len(certificate["theorem"]["assumes"])
+        known = f" from {number} assumption{'s' * (number != 1)}"
         if "itself" in told:
             known += f", as it is one of them: {', '.join(told['itself'])}"
         return f"proved for all dimensions by {certificate['arithmetic']}{known}{more}"
@@ -66,10 +66,6 @@ def in_words(certificate: Mapping[str, Any]) -> str:
         f"proved {_of_sizes(certificate)}{met}{drawn}, but for a chance below "
         f"2^{certificate['log2_chance']}"
     )
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _of_sizes(identity: Mapping[str, Any]) -> str:
