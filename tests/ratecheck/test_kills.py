@@ -47,11 +47,12 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 
 def answer(text: str) -> Any:
-    """What a command printed as JSON, but for times and its folder."""
+    """What a command printed as JSON, but for times, sizes of files that hold times, its folder."""
 
     def kept(node: Any) -> Any:
         if isinstance(node, dict):
-            return {k: kept(v) for k, v in node.items() if "second" not in k and k != "wall_s"}
+            timed = {"wall_s", "bytes"} | {k for k in node if "second" in k}
+            return {k: kept(v) for k, v in node.items() if k not in timed}
         return [kept(one) for one in node] if isinstance(node, list) else node
 
     return kept(json.loads(text))
