@@ -139,7 +139,7 @@ def read_items(path: Path | str) -> Records[Example] | Records[Pair]:
     return items
 
 
-def read_examples(path: Path | str, domain: str | None = None) -> list[Example]:
+def read_examples(path: Path | str, domain: str | None = None) -> Records[Example]:
     """The questions of a file or a folder: instruction data or questions with choices.
 
     The choices come from the line "Answer format: a/b/c" of an instruction; the target is the
@@ -149,11 +149,10 @@ def read_examples(path: Path | str, domain: str | None = None) -> list[Example]:
     Raises:
         InputError: no such file, no JSON, a record without instruction or answer; by its number.
     """
-    return [
-        example
+    return _joined(
+        records_in(file, partial(_of_kind, Example, domain=domain or own))
         for file, own in files_of(path)
-        for example in records_in(file, partial(_of_kind, Example, domain=domain or own))
-    ]
+    )
 
 
 def read_pairs(path: Path | str, domain: str = "") -> Records[Pair]:

@@ -271,9 +271,9 @@ def bridge(
         from lora_bridge.metrics import check_tensorboard
 
         check_tensorboard()  # before hours of computing
-    if model is None and profile == "laptop":
-        model = Path(LAPTOP_MODEL)
     named = model is not None or any(one.startswith("model=") for one in settings or ())
+    if profile == "laptop" and not named:
+        model = Path(LAPTOP_MODEL)
     if profile == "paper" and not named:
         _warn("the paper profile is for a large model; without --model it is the built-in one")
     if model is not None:

@@ -56,6 +56,10 @@ def test_models_and_data_are_settings(
         "overrides": (f"model={tmp_path}", "data=d.json", "seeds=2"),
         "references": ["bridge/x"],
     }
+    # a model that is set is the only one asked for, whatever the model of the profile
+    set_there = ("--profile", "laptop", "--set", f"model={tmp_path}", "--out", tmp_path)
+    assert _call(capsys, "bridge", "x", *set_there)[0] == 0
+    assert seen["overrides"] == (f"model={tmp_path}",)
 
 
 def test_experiments_on_models_are_listed_without_torch() -> None:
