@@ -1,25 +1,29 @@
 """pytest: the claims of collected modules are tests by themselves.
 
-``pytest --ratecheck claims/`` makes one test of every claim that these files make.
-``pytest --ratecheck`` without a path imports no more files than it has to, as others may be
-programs: those that the table ``[tool.ratecheck]`` of the project names, also where ``testpaths``
-does not, and without a table those that pytest comes by and that mention ratecheck. With
+``pytest claims/`` makes one test of every claim that these files make. Only files are imported that
+make claims, as others may be programs: of what is given on the command line, or by ``testpaths``,
+those whose text makes a claim; those that the table ``[tool.ratecheck]`` of the project names; and
+the test files that pytest imports anyway. ``pytest --ratecheck claims/`` imports all files that are
+given, also where a helper makes the claims. Without a path and a table, ``pytest --ratecheck``
+takes those that mention ratecheck, and with a table what it names also where ``testpaths`` does
+not. With
 
     [tool.pytest.ini_options]
     ratecheck_claims = ["*/claims/*.py"]
 
-in ``pyproject.toml`` a plain ``pytest`` collects them, too. A test is named after its claim, so
-that ``-k`` and ``--deselect`` choose among them; it fails where the verdict is not the one that the
-claim expects, or where the claim breaks any other rule of :mod:`ratecheck._conformance.claims`.
-Claims whose search takes long carry the marker ``slow`` where their ids match a pattern of
+in ``pyproject.toml`` these files are collected, and without the option no others. A test is named
+after its claim, so that ``-k`` and ``--deselect`` choose among them; it fails where the verdict is
+not the one that the claim expects, or where the claim breaks any other rule of
+:mod:`ratecheck._conformance.claims`. Claims whose search takes long carry the marker ``slow`` where
+their ids match a pattern of
 
     ratecheck_slow = ["mine.theorem_*"]
 
 A claim that passed is not judged again until something changes that its verdict depends on: its
 file and what that imports, ratecheck, the options. ``--cache-clear`` forgets all of them.
 
-Without an option or a pattern nothing is collected, and nothing but this file is imported; where
-files with claims were passed over, a line of the summary says so.
+Where no file makes claims, nothing but this file is imported; where some were passed over, a line
+of the summary says so.
 """
 
 from __future__ import annotations
@@ -39,16 +43,18 @@ if TYPE_CHECKING:
 
 #: Claims that are tests already: a module may hold those of others.
 _SEEN = pytest.StashKey[set[int]]()
-#: Whether paths are given, whose files are all asked for, and which files the project names if not.
-_ASKED = pytest.StashKey[tuple[bool, list[str]]]()
-#: Files with claims that neither the option nor a pattern asks for.
+#: What says where to look, "paths", "testpaths" or "nothing", and which files the project names.
+_ASKED = pytest.StashKey[tuple[str, list[str]]]()
+#: Files with claims that nothing asks for.
 _PASSED_OVER = pytest.StashKey[set[Path]]()
-#: How a function becomes a claim in the text of a file.
-_DECORATED = re.compile(
+#: How the text of a file makes a claim.
+_MAKES_CLAIMS = re.compile(
     rb"^[ \t]*@(\w+\.)*(claim|count|distributional|identity|lower|qualitative|rate|statement"
-    rb"|statistical|upper)\(",
+    rb"|statistical|upper)\(|^\w+ *= *(\w+\.)?(Claim|RateClaim|StatisticalClaim|NotChecked)\(",
     re.MULTILINE,
 )
+#: A paper's folders whose files make no claims.
+_OTHER_PARTS = {"bridge", "figures", "rates"}
 #: What the report of a claim says that was not judged again.
 _UNCHANGED = ("ratecheck", "unchanged")
 
@@ -59,7 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--ratecheck",
         action="store_true",
-        help="collect the claims of the files that are given, or of the project",
+        help="import all files that are given, or that the project names, for their claims",
     )
     group.addoption("--ratecheck-effort", metavar="EFFORT", help="quick (default), normal or hunt")
     group.addoption("--ratecheck-seed", metavar="N", help="of all searches; 0 by default")
@@ -75,15 +81,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker of what takes long, and find out whose claims are asked for."""
     config.addinivalue_line("markers", "slow: takes long, of ratecheck's claims and experiments")
     _check_options(config)
-    if not config.getoption("ratecheck"):
-        return
     if (told := getattr(config, "workerinput", None)) is not None:  # a process of xdist
         config.stash[_ASKED] = told["ratecheck"]
         return
-    given = config.args_source == config.ArgsSource.ARGS
-    named = [] if given else _named_by_the_project()
-    config.stash[_ASKED] = given, named
-    if config.args_source == config.ArgsSource.TESTPATHS:
+    sources = config.ArgsSource
+    where = {sources.ARGS: "paths", sources.TESTPATHS: "testpaths"}
+    named = _named_by_the_project()
+    config.stash[_ASKED] = where.get(config.args_source, "nothing"), named
+    if config.getoption("ratecheck") and config.args_source == sources.TESTPATHS:
         places = [Path(place).resolve() for place in config.args]
         config.args += [path for path in named if not any(map(Path(path).is_relative_to, places))]
 
@@ -91,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a process of xdist, whose paths are always given, whose claims are asked for."""
-    node.workerinput["ratecheck"] = node.config.stash.get(_ASKED, None)
+    node.workerinput["ratecheck"] = node.config.stash[_ASKED]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -109,37 +114,48 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Take the Python files that were asked for; a private module has no claims of its own."""
-    if file_path.suffix != ".py" or file_path.name.startswith("_"):
+    name = file_path.name
+    if file_path.suffix != ".py" or name.startswith("_") or name == "conftest.py":
         return None
-    patterns = parent.config.getini("ratecheck_claims")
-    if any(map(file_path.match, patterns)) or _is_asked_for(file_path, parent.config):
+    if _is_asked_for(file_path, parent.config):
         return ClaimsFile.from_parent(parent, path=file_path)
-    if not patterns and not parent.config.getoption("ratecheck"):
-        _note_claims(file_path, parent.config)
     return None
 
 
-def _note_claims(path: Path, config: pytest.Config) -> None:
-    """Remember a file whose claims are not tests; the claims of a test file are its own matter."""
-    if any(map(path.match, config.getini("python_files"))):
-        return
-    text = path.read_bytes()
-    if b"ratecheck" in text and _DECORATED.search(text):
-        config.stash.setdefault(_PASSED_OVER, set()).add(path)
-
-
 def _is_asked_for(path: Path, config: pytest.Config) -> bool:
-    """Whether the option asks for the claims of a file."""
-    if not config.getoption("ratecheck"):
+    """Whether the claims of a file are tests; remembered where it has some and they are not."""
+    where, named = config.stash[_ASKED]
+    if patterns := config.getini("ratecheck_claims"):
+        if any(map(path.match, patterns)):
+            return True
+        if not config.getoption("ratecheck"):
+            return False
+    is_named = str(path.resolve()) in named and path.parent.name not in _OTHER_PARTS
+    if config.getoption("ratecheck"):
+        if where == "paths":
+            return True
+        return is_named if named else b"ratecheck" in path.read_bytes()
+    if is_named:
+        return True
+    text = path.read_bytes()
+    if b"ratecheck" not in text or not _MAKES_CLAIMS.search(text):
         return False
-    given, named = config.stash[_ASKED]
-    if named:
-        return str(path.resolve()) in named
-    return given or b"ratecheck" in path.read_bytes()
+    if (
+        where == "paths"
+        or (where == "testpaths" and not named)
+        or any(map(path.match, config.getini("python_files")))  # which pytest imports anyway
+    ):
+        return True
+    config.stash.setdefault(_PASSED_OVER, set()).add(path)
+    return False
 
 
 def _named_by_the_project() -> list[str]:
     """The files that the table of the current project names."""
+    from ratecheck._discover.table import find_table
+
+    if find_table(lambda fault: None) is None:  # which imports nothing
+        return []
     from linsys import InputError
     from ratecheck._discover import project
 
@@ -229,8 +245,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if passed_over := len(config.stash.get(_PASSED_OVER, ())):
         what = "1 file" if passed_over == 1 else f"{passed_over} files"
         terminalreporter.write_line(
-            f"claims of {what} were not judged: add --ratecheck, or ratecheck_claims = "
-            '["*/claims/*.py"] to [tool.pytest.ini_options]'
+            f"claims of {what} were not judged: give pytest their path, or name it in `files` of "
+            "[tool.ratecheck] in pyproject.toml"
         )
 
 

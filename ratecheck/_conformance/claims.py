@@ -90,7 +90,7 @@ def check_claim(
     others: Mapping[str, Entry] | None = None,
     known: Known | None = None,
 ) -> None:
-    """Check one claim as ``pytest --ratecheck`` does: its verdict, and that it could be another.
+    """Check one claim as pytest does: its verdict, and that it could be another.
 
     The statement must be complete, the verdict the one that the claim expects, both sides the same
     numbers in float64 and in high precision, and a bound a tenth too tight must be refused.

@@ -25,6 +25,7 @@ from ratecheck._discover.catalogue import find_claims
 
 MINE = Path(__file__).parent / "files" / "mine.py"
 ROOT = Path(__file__).parents[3]
+FOUR = ("norm", "mass", "mass_corrected", "taste")
 WRONG = '''
 """A section with a mistake, and a neighbour that is imported."""
 from dataclasses import replace
@@ -75,7 +76,7 @@ def test_claims_of_collected_files_are_tests(folder: Path) -> None:
         "sections/wrong.py::mine.wrong": "FAILED",  # and of the other one no second test
     }
     told = done.stdout.partition("= FAILURES =")[2]
-    assert "mine.wrong (my paper, Lemma 2) is violated, expected: holds" in told
+    assert "mine.wrong (my paper, Lemma 2) is expected to hold, is violated" in told
     assert "measured 0.7, bound 0.58, ratio 1.2069" in told
     assert '"instance": {"p": [0.3, 0.7]}' in told
     assert "Traceback" not in told
@@ -106,14 +107,35 @@ for k in (1, 2):
 def test_claims_that_are_passed_over_are_mentioned(tmp_path: Path, workers: Any) -> None:
     (tmp_path / "claims").mkdir()
     (tmp_path / "claims" / "mine.py").write_text(MINE.read_text())
-    (tmp_path / "claims" / "other.py").write_text("import ratecheck\n")
-    (tmp_path / "claims" / "test_mine.py").write_text(MINE.read_text())
-    done = run_pytest(tmp_path, *workers, "claims")
+    (tmp_path / "claims" / "other.py").write_text("import ratecheck\n1 / 0\n")
+    done = run_pytest(tmp_path, *workers)
     assert "no tests ran" in done.stdout
-    said = "claims of 1 file were not judged: add --ratecheck, or ratecheck_claims = "
-    assert said + '["*/claims/*.py"] to [tool.pytest.ini_options]' in done.stdout.splitlines()
+    said = "claims of 1 file were not judged: give pytest their path, or name it in `files` of "
+    assert said + "[tool.ratecheck] in pyproject.toml" in done.stdout.splitlines()
     (tmp_path / "pytest.ini").write_text("[pytest]\nratecheck_claims = elsewhere/*.py\n")
-    assert "not judged" not in run_pytest(tmp_path, *workers, "claims").stdout
+    assert "not judged" not in run_pytest(tmp_path, *workers).stdout
+
+
+def test_files_that_make_claims_are_imported_and_no_others(tmp_path: Path) -> None:
+    for name, text in {
+        "claims/mine.py": MINE.read_text(),
+        "claims/made.py": "import ratecheck as rc\n"
+        'TASTE = rc.NotChecked(id="made.taste", source="p", text="t", note="why")\n',
+        "claims/program.py": "import ratecheck as rc\n1 / 0\n",
+        "claims/_mine.py": MINE.read_text() + "1 / 0\n",
+        "test_mine.py": MINE.read_text(),
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    given = [f"claims/mine.py::mine.{name}" for name in FOUR] + ["claims/made.py::made.taste"]
+    imported_anyway = [f"test_mine.py::mine.{name}" for name in FOUR]
+    code, names = collected(tmp_path, "claims")
+    assert (code, sorted(names)) == (0, sorted(given))
+    assert collected(tmp_path) == (0, imported_anyway)
+    assert sorted(collected(tmp_path, ".")[1]) == sorted(given + imported_anyway)
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = claims\n")
+    assert sorted(collected(tmp_path)[1]) == sorted(given)
+    assert collected(tmp_path, "--ratecheck", "claims")[0] == 2  # all files that are given
 
 
 @pytest.mark.parametrize(
@@ -171,7 +193,6 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-FOUR = ("norm", "mass", "mass_corrected", "taste")
 OF_PAPER = [f"paper/claims/lemmas.py::mine.{name}" for name in FOUR]
 OF_NOTES = [f"notes/others.py::mine.{name}" for name in FOUR]
 ONE = ["tests/test_one.py::test_one"]
@@ -195,7 +216,10 @@ def test_without_a_path_those_of_the_project_are_the_ones(project: Path, workers
     assert collected(project, "--ratecheck") == (0, OF_PAPER + ONE)
     (project / "pytest.ini").write_text("[pytest]\ntestpaths = tests\n")
     assert collected(project, "--ratecheck") == (0, ONE + OF_PAPER)
-    assert collected(project) == (0, ONE)
+    assert collected(project) == (0, ONE)  # who says where tests are means these folders alone
+    (project / "pytest.ini").write_text("[pytest]\n")
+    assert collected(project) == (0, OF_PAPER + ONE)
+    assert collected(project, "notes") == (0, OF_NOTES)
     assert collected(project, "--ratecheck", "notes") == (0, OF_NOTES)
     (project / "pyproject.toml").write_text("[tool.ratecheck]\nfiles = 1\n")
     done = run_pytest(project, "--ratecheck")
@@ -299,16 +323,19 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "no statement": (claim(half, text=""), "my.claim must say what it states"),
     "no source": (claim(half, source=""), "my.claim must say where it is from"),
     "no reason": (claim(lambda x, y: (x, y), expect="violated"), "must say which step breaks"),
-    "another verdict": (claim(lambda x, y: (x, y)), "is violated, expected: holds: t"),
-    "true after all": (claim(half, expect="violated", note="why"), "is holds, expected: violated"),
+    "another verdict": (claim(lambda x, y: (x, y)), "is expected to hold, is violated: t"),
+    "true after all": (
+        claim(half, expect="violated", note="why"),
+        r"is expected to be violated, holds on [\d,]+ instances: t",
+    ),
     "float64 alone": (claim(only_in_float64), "bound is 2 in float64 and 1 in high precision"),
     "nothing stated": (claim(lambda x, y: (0 * x, 0 * y)), "a little too strong is not refused"),
     "nothing equal": (
         claim(lambda x, y: (0 * x, 0 * y), kind="identity"),
         "a little too strong is not refused",
     ),
-    "a wide interval": (rate(-1.5, -0.5), "is not decided, expected: consistent"),
-    "another exponent": (rate(-0.5, -0.4), "is violated, expected: consistent"),
+    "a wide interval": (rate(-1.5, -0.5), "is expected to be consistent, is not decided"),
+    "another exponent": (rate(-0.5, -0.4), "is expected to be consistent, is violated"),
 }
 
 
