@@ -20,6 +20,10 @@ from ratecheck._verdicts.verdict import Verdict, judge
 
 #: The verdicts of a true claim: a bound that says something, or a rate as it is stated.
 _TRUE = ("holds", "consistent")
+#: What is expected of a claim, and what came out, as parts of a sentence; by default "to be" and
+#: "is" with the verdict.
+_EXPECTED = {"holds": "to hold", "not checked": "not to be checked"}
+_CAME_OUT = {"holds": "holds", "error": "ends with an error"}
 
 
 def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) -> None:
@@ -56,8 +60,13 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
 
 def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:
     """A verdict that is not the expected one, in words, and how to see it again."""
-    said = f"{verdict.verdict}, expected: {expected}" if expected else verdict.verdict
-    lines = [f"{entry.id} ({entry.source}) is {said}: {' '.join(entry.text.split())}"]
+    said = _CAME_OUT.get(verdict.verdict, f"is {verdict.verdict}")
+    if verdict.verdict == "holds":
+        number = verdict.instances
+        said += f" on {'1 instance' if number == 1 else f'{number:,} instances'}"
+    if expected:
+        said = f"is expected {_EXPECTED.get(expected, f'to be {expected}')}, {said}"
+    lines = [f"{entry.id} ({entry.source}) {said}: {' '.join(entry.text.split())}"]
     if verdict.measured:
         ratio = "" if verdict.ratio is None else f", ratio {verdict.ratio:.6g}"
         lines.append(f"measured {verdict.measured}, bound {verdict.bound}{ratio}")

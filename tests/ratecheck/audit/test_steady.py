@@ -141,7 +141,7 @@ def test_both_values_and_their_instance_are_told() -> None:
 
 
 def test_a_test_suite_and_a_replay_notice_it() -> None:
-    with pytest.raises(AssertionError, match=r"is error.*\n.*and then"):
+    with pytest.raises(AssertionError, match=r"ends with an error.*\n.*and then"):
         rc.assert_holds(upper(noisy(0)))
     verdict = rc.replay(upper(noisy(0)), {"x": 0.5, "y": 0.0})
     assert (verdict.verdict, AGAIN in verdict.reason) == ("error", True)
