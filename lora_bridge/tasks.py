@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -164,14 +165,24 @@ class Task:
 
     def evaluate(self, client: int, X: Tensor, loss: Loss | None = None) -> float:
         """The mean of a loss over all samples of a client at X (r, w)."""
-        shard, total = self.shards[client], 0.0
+        return self.evaluate_all(client, X, [loss or self.loss])[0]
+
+    def evaluate_all(self, client: int, X: Tensor, losses: Sequence[Loss]) -> list[float]:
+        """The means of several losses, which share the passes through the model."""
+        shard, totals = self.shards[client], [0.0] * len(losses)
         for start in range(0, self.size(client), _AT_ONCE):
             part = [{name: value[start : start + _AT_ONCE] for name, value in shard.items()}]
             batch = stacked(part, self.bank.device)
             with memory_explained():
-                value = self.bank.losses(X[None], batch, loss or self.loss)
-            total += float(value[0]) * len(next(iter(part[0].values())))
-        return total / self.size(client)
+                values = self.bank.losses(X[None], batch, partial(_of_each, losses))
+            count = len(next(iter(part[0].values())))
+            totals = [t + v * count for t, v in zip(totals, values[0].tolist(), strict=True)]
+        return [total / self.size(client) for total in totals]
+
+
+def _of_each(losses: Sequence[Loss], output: Any, batch: Batch) -> Tensor:
+    """What each loss says of every sample, (samples, losses)."""
+    return torch.stack([loss(output, batch) for loss in losses], dim=-1)
 
 
 def check_tokens(who: str, model: Any, batch: Batch) -> None:

@@ -113,9 +113,9 @@ def train(
     times = np.unique(np.rint(np.linspace(0, total, config.points + 1)).astype(int))
 
     def measure(state: State) -> dict[str, Any]:
-        accuracy, loss = np.full(config.users, np.nan), np.nan  # these go through all tests
-        if state.t == total:
-            accuracy, loss = draw.accuracy(state.X), draw.loss(state.X)
+        accuracy, loss = np.full(config.users, np.nan), np.nan
+        if state.t in (0, total):  # all tests: at the start so that a plan knows what they take
+            accuracy, loss = draw.tested(state.X)
         far = distances(draw.oracle.modules, state.X, head)
         return {"far": far, "accuracy": accuracy, "loss": loss}
 

@@ -93,21 +93,16 @@ class Draw:
     best: Values
     what: str
 
-    def accuracy(self, X: Any) -> Values:
-        """The accuracy on every user's held-out pairs, (users,)."""
+    def tested(self, X: Any) -> tuple[Values, float]:
+        """The accuracy on every user's held-out pairs, (users,), and the mean loss on all."""
         from lora_bridge.losses import reward_error
-
-        return 1.0 - self._tested(X, reward_error)
-
-    def loss(self, X: Any) -> float:
-        """Mean loss on the held-out pairs of all users."""
-        return float(self._tested(X, self.oracle.task.loss).mean())
-
-    def _tested(self, X: Any, loss: Any) -> Values:
         from lora_bridge.tasks import Task
 
+        loss = self.oracle.task.loss
         task = Task(self.oracle.task.bank, self.tests, loss)
-        return np.array([task.evaluate(i, X[i]) for i in range(len(X))])
+        each = [task.evaluate_all(i, X[i], (reward_error, loss)) for i in range(len(X))]
+        errors, losses = np.array(each).T
+        return 1.0 - errors, float(losses.mean())
 
 
 class UserSetup(Setup):
