@@ -128,7 +128,8 @@ def show(
 ) -> None:
     """Say what an experiment claims, and what the parameters mean that ``--set`` can change.
 
-    Of a claim, what ``audit ID --show`` says; of several that a paper calls so, a list.
+    Of a claim, what ``audit ID --show`` says; of several that a paper calls so, and of a paper, a
+    list.
     """
     from linsys import InputError
     from ratecheck._commands import audits, listing
@@ -142,6 +143,9 @@ def show(
     try:
         experiment = registry.find_experiment(text)
     except InputError:
+        if listing.is_paper(text, _warn):
+            list_([text], out, as_json)
+            return
         if not listing.names_claims_alone(text, _warn):
             raise
         audits.list_or_describe([text], out, as_json, in_full=None, broken=_warn)

@@ -88,6 +88,13 @@ def _is_place(text: str) -> bool:
     return is_file or (text not in papers.installed() and os.path.isdir(text))
 
 
+def is_paper(text: str, warn: Callable[[str], None]) -> bool:
+    """Whether a text is the short name of a paper, installed or of the project, or a folder."""
+    if text in papers.installed() or os.path.isdir(text):
+        return True
+    return any(row["paper"] == text for row in of_project(warn))
+
+
 def names_claims_alone(text: str, warn: Callable[[str], None]) -> bool:
     """Whether a paper calls claims so, and nothing else."""
     from linsys import InputError
@@ -135,7 +142,8 @@ def _read_names_of_project(broken: Callable[[str], None]) -> list[dict[str, Any]
     from ratecheck._discover import catalogue, registry
 
     experiments = registry.of_project(broken)
-    rows = [_named(one.id.partition("/")[0], one) for one in experiments]
+    of_models = registry.papers_of_models()
+    rows = [_named(of_models.get(one.id, one.paper), one) for one in experiments]
     return [*rows, *(_named(i.entry.paper, i.entry) for i in catalogue.of_project(broken))]
 
 

@@ -19,15 +19,20 @@ from types import ModuleType
 from typing import Any
 
 from linsys import InputError
+from ratecheck._claims.claim import Statement
+from ratecheck._claims.made import made_by
 from ratecheck._discover import papers
 from ratecheck._discover.table import TABLE, Broken, find_table
 from ratecheck._discover.user_file import load
+from ratecheck._experiment.model import Experiment
 from ratecheck._fallback import folders_of
 
 #: The table's only key.
 KEY = "files"
 #: A paper's folders.
 PARTS = ("claims", "figures", "rates", "bridge")
+#: The folder of experiments on language models, and what their ids begin with.
+BRIDGE = PARTS[-1]
 #: Folders whose files are no paper's.
 _OTHERS = {"tests", "node_modules", "site-packages", "build", "dist"}
 
@@ -45,6 +50,26 @@ def modules(broken: Broken) -> list[tuple[Path, ModuleType]]:
         except InputError as error:
             broken(str(error))
     return loaded
+
+
+def papers_by_file(broken: Broken) -> dict[Path, list[str]]:
+    """The short names of the papers that every file that the project names is about.
+
+    An experiment on a language model, whose id has none, is of the papers of the files in the
+    folders beside its own.
+    """
+    kinds = (Statement, Experiment)
+    found: dict[Path, list[str]] = {}
+    for path, module in modules(broken):
+        made = [*vars(module).values(), *made_by(module)]
+        of_it = {one.paper: None for one in made if isinstance(one, kinds)}
+        found[path] = [paper for paper in of_it if paper != BRIDGE]
+    for path, papers_of_it in found.items():
+        if path.resolve().parent.name == BRIDGE and not papers_of_it:
+            folder = path.resolve().parents[1]
+            beside = (found[other] for other in found if other.resolve().parents[1] == folder)
+            papers_of_it += dict.fromkeys(name for names in beside for name in names)
+    return found
 
 
 def files_of(folder: Path) -> list[Path]:

@@ -25,7 +25,7 @@ from ratecheck._fallback import import_ours
 from ratecheck._names import check_name
 
 #: What the ids of experiments on language models begin with; they need more installed.
-BRIDGE = "bridge"
+BRIDGE = project.BRIDGE
 
 
 def names(broken: Broken = lambda fault: None) -> list[str]:
@@ -46,6 +46,18 @@ def benchmarks() -> dict[str, str]:
 def on_models() -> list[str]:
     """Every id of an experiment on language models."""
     return sorted({*_on_models(), *filter(_is_on_model, _own(lambda fault: None))})
+
+
+def papers_of_models() -> dict[str, str]:
+    """The short name of the paper of every experiment on language models, by the experiment's id.
+
+    Of the project's those whose folder says which paper it is of.
+    """
+    own, places = _own_and_places(lambda fault: None)
+    of_files = project.papers_by_file(lambda fault: None) if any(map(_is_on_model, own)) else {}
+    of_own = {name: of_files[place] for name, place in places.items() if _is_on_model(name)}
+    of_installed = {name: of for name, of in _papers_of().items() if _is_on_model(name)}
+    return of_installed | {name: of[0] for name, of in of_own.items() if of}
 
 
 def of_papers(broken: Broken, only: str | None = None) -> list[tuple[str, Experiment[Any]]]:
@@ -110,6 +122,11 @@ def _on_models() -> dict[str, str]:
 
 def _own(broken: Broken) -> dict[str, Experiment[Any]]:
     """The experiments of the user's project by their ids."""
+    return _own_and_places(broken)[0]
+
+
+def _own_and_places(broken: Broken) -> tuple[dict[str, Experiment[Any]], dict[str, Path]]:
+    """The experiments of the user's project, and their files, by their ids."""
     taken = {**_on_models(), **_synthetic()}
     own: dict[str, Experiment[Any]] = {}
     places: dict[str, Path] = {}
@@ -129,7 +146,7 @@ def _own(broken: Broken) -> dict[str, Experiment[Any]]:
             broken(str(error))
             continue
         own[name], places[name] = experiment, path
-    return own
+    return own, places
 
 
 def _is_on_model(name: str) -> bool:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
@@ -49,14 +50,23 @@ class Place:
         return quote(Path(os.path.relpath(path, self.folder)).as_posix())
 
 
-def chapters(records: Sequence[Record], outcomes: Sequence[Outcome], place: Place) -> list[Shown]:
-    """A chapter for every paper that has claims or experiments, in the order in which they come."""
-    names = [_paper(record) for record in records] + [o.experiment.paper for o in outcomes]
+def chapters(
+    records: Sequence[Record],
+    outcomes: Sequence[Outcome],
+    place: Place,
+    of_models: Mapping[str, str] = MappingProxyType({}),
+) -> list[Shown]:
+    """A chapter for every paper that has claims or experiments, in the order in which they come.
+
+    ``of_models`` says of which paper an experiment on language models is, by its id.
+    """
+    papers = [of_models.get(one.experiment.id, one.experiment.paper) for one in outcomes]
+    names = [*map(_paper, records), *papers]
     return [
         _chapter(
             name,
             [record for record in records if _paper(record) == name],
-            [outcome for outcome in outcomes if outcome.experiment.paper == name],
+            [one for one, paper in zip(outcomes, papers, strict=True) if paper == name],
             place,
         )
         for name in dict.fromkeys(names)

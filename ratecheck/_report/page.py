@@ -49,7 +49,7 @@ def page(stored: Stored, folder: Path) -> str:
         gaps=stored.gaps,
         statements=by_outcome(records),
         doubts=DOUBTS,
-        papers=chapters(records, outcomes, Place(folder)),
+        papers=chapters(records, outcomes, Place(folder), stored.of_models),
         claims=_claims(records),
         checks=rows_of_checks(outcomes),
         exponents=exponents,

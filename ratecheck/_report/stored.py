@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from linsys import InputError
-from ratecheck._claims.claim import Statement
-from ratecheck._claims.made import made_by
 from ratecheck._discover import catalogue, papers, project, registry
 from ratecheck._discover.table import Broken
-from ratecheck._experiment.model import Experiment
 from ratecheck._report.kept import proof
 from ratecheck._run.job import Job, Outcome
 from ratecheck._store import RESULTS
@@ -39,11 +36,13 @@ class Stored:
 
     A record has also ``instance``, the file with its counterexample or None, ``replay``, the
     command that evaluates it again, and ``current``, whether it was found with the current code.
+    ``of_models`` says of which paper an experiment on language models is, by its id.
     """
 
     outcomes: Sequence[Outcome]
     records: Sequence[Mapping[str, Any]]
     gaps: Sequence[Gap]
+    of_models: Mapping[str, str] = field(default_factory=dict)
 
 
 def stored(
@@ -80,10 +79,8 @@ def _places(reference: str, broken: Broken | None) -> list[Path]:
     if os.path.exists(reference):
         return [Path(reference)]
     files: dict[str, list[Path]] = {}
-    for path, module in project.modules(broken or project.raise_fault):
-        kinds = (Statement, Experiment)
-        found = [*vars(module).values(), *made_by(module)]
-        for paper in {one.paper for one in found if isinstance(one, kinds)}:
+    for path, of in project.papers_by_file(broken or project.raise_fault).items():
+        for paper in of:
             files.setdefault(paper, []).append(path)
     if reference not in files:
         known = ", ".join([*papers.installed(), *sorted(files)])
@@ -103,6 +100,8 @@ def _stored(
     place = [] if out == RESULTS else ["--out", str(out)]
     job = Job(Store(out, writable=False), profile, seed, redraw=True)
     outcomes, absent = _outcomes(job, done, broken, of)
+    of_models = registry.papers_of_models()
+    outcomes += _on_models(job, done, of, of_models)
     records, unknown = _verdicts(Records(out, writable=False), broken, of)
     if not outcomes and not records:
         command = ["audit", *of] if of else ["reproduce", *words]
@@ -125,7 +124,7 @@ def _stored(
         gaps.append(Gap(f"{_counted(len(unknown), 'claim')} not judged: {_listed(unknown)}", judge))
     if older:
         gaps.append(Gap(f"{_counted(older, 'verdict')} of older code, marked below", judge))
-    return Stored(outcomes, records, gaps)
+    return Stored(outcomes, records, gaps, of_models)
 
 
 def _outcomes(
@@ -152,6 +151,27 @@ def _outcomes(
         else:
             absent.append(name)
     return outcomes, absent
+
+
+def _on_models(
+    job: Job, done: Mapping[str, Outcome], of: Sequence[str], of_models: Mapping[str, str]
+) -> list[Outcome]:
+    """The experiments on language models that are stored; without them nothing is lacking."""
+    others = papers.installed().keys() - (of or papers.installed())
+    outcomes = []
+    for name in registry.on_models():
+        if of_models.get(name) in others:
+            continue
+        if name in done:
+            outcomes.append(done[name])
+        elif (job.store.root / name).is_dir():  # to know more takes its import
+            try:
+                experiment, config = job.prepare(name)
+            except InputError:  # the profile's model or data is not here
+                continue
+            if job.store.holds(experiment, config):
+                outcomes.append(job.perform(name))
+    return outcomes
 
 
 def _verdicts(

@@ -16,6 +16,8 @@ import ratecheck as rc
 from linsys import InputError
 from ratecheck._discover import catalogue, papers, project, registry
 from ratecheck._new import write_project
+from ratecheck._report.chapters import Place, chapters
+from ratecheck._report.stored import stored
 from ratecheck._store.revision import revision
 from ratecheck._verdicts.records import Records, audit
 
@@ -86,6 +88,25 @@ def test_claims_and_experiments_are_found_by_their_ids(write: Write) -> None:
         registry.find_experiment("mine/dekay")
     with pytest.raises(InputError, match=r"did you mean mine\.mass\?"):
         ids("mine.mas")
+
+
+def test_an_experiment_on_a_model_is_of_the_paper_in_its_folder(
+    write: Write, tmp_path: Path
+) -> None:
+    on_model = DECAY.replace("toy/decay", "bridge/words")
+    write({"work/bridge/words.py": on_model})
+    assert "bridge/words" not in registry.papers_of_models()  # notes/lemma.py lies elsewhere
+    write({"work/claims/a.py": a_claim()})
+    assert registry.papers_of_models()["bridge/words"] == "mine"
+    experiment = rc.find_experiment("bridge/words")
+    rc.run(experiment, experiment.profiles["quick"], rc.Store(tmp_path / "out"))
+    for of in (["mine"], []):
+        found = stored(tmp_path / "out", "quick", of=of)
+        assert [one.experiment.id for one in found.outcomes] == ["bridge/words"]
+        page = chapters(found.records, found.outcomes, Place(tmp_path), found.of_models)
+        assert [chapter["id"] for chapter in page] == ["paper-mine"]
+        assert [figure["id"] for figure in page[0]["figures"]] == ["bridge/words"]
+    assert chapters([], found.outcomes, Place(tmp_path))[0]["id"] == "paper-bridge"
 
 
 def test_an_edit_is_seen_at_once(write: Write) -> None:
@@ -305,6 +326,12 @@ def test_commands_know_the_project(write: Write) -> None:
     assert {"mine/decay", "mine/a", "affpcl/fig1"} <= {
         row["id"] for row in json.loads(listed.stdout)
     }
+    listed = command(here, "show", "mine", "--json")
+    assert [row["id"] for row in json.loads(listed.stdout)] == [
+        "mine/decay",
+        "mine.mass",
+        "mine.lemma",
+    ]
     shown = command(here, "show", "mine/decay", "--json")
     assert (shown.returncode, json.loads(shown.stdout)["id"]) == (0, "mine/decay")
     ran = command(here, "run", "mine/decay", "--json", "--no-figures")
