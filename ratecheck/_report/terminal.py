@@ -42,13 +42,14 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def say(screen: Console, lines: Sequence[str]) -> None:
-    """Print lines without markup; on a terminal, long ones are folded between words.
+    """Print lines without markup; long ones are folded between words.
 
-    Commands stay whole, so that they can be copied, and so do all lines that go to a file or pipe.
+    The width is that of the terminal, else that of the variable ``COLUMNS``, else 80. Commands stay
+    whole, so that they can be copied.
     """
     for line in lines:
         folded = [line]
-        if screen.is_terminal and _COMMAND not in line:
+        if _COMMAND not in line:
             folded = wrapped(line, screen.width)
         for part in folded:
             screen.print(part, markup=False, highlight=False, soft_wrap=True)

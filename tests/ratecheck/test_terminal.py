@@ -82,7 +82,9 @@ def test_the_command_fits_into_80_columns(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert f"{LONG} and {LONG}." in piped.stdout.splitlines()
+    lines = piped.stdout.splitlines()
+    assert f"{LONG} and {LONG}." in " ".join(lines)
+    assert max(len(line) for line in lines if "ratecheck " not in line) <= 80
 
 
 @pytest.mark.parametrize("columns", ["", "60", "100"])
