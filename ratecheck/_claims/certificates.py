@@ -22,7 +22,7 @@ from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.fields import Numbers, magnitude_of
 from ratecheck._claims.instead import LEFT
 from ratecheck._claims.samples import Batch
-from ratecheck._claims.space import Fault, Fields, Unsettled, call, quiet
+from ratecheck._claims.space import Fault, Fields, Imprecise, Unsettled, call, quiet
 
 #: Tightness above which float64 makes a candidate; whether it is one, high precision decides.
 CANDIDATE = 1 + 1e-9
@@ -51,6 +51,11 @@ _LARGEST = 1e300
 _CONSTANT = 12
 _LOST_PRECISION = (
     f"{LEFT}; use NumPy's arithmetic and rc.linalg in place of float(), math and np.linalg"
+)
+_ROUNDED = (
+    "returned a side that is rounded to float64 also where the instance has more digits: "
+    "Fraction(1, 3) in place of 1/3, or start from a number x of the instance, as in "
+    "(1 + 0 * x) / 3 or np.sqrt(2 + 0 * x)"
 )
 #: Why two evaluations of one thing must agree.
 STEADY = "it must depend on {} alone, not on random numbers or on what earlier calls left behind"
@@ -437,4 +442,4 @@ def _refuse_rounded(*sides: Numbers) -> None:
             np.isfinite(value) and float(f"{value:.{_CONSTANT}g}") != value
             for value in side.ravel().astype(float)
         ):
-            raise Fault(f"measure {_LOST_PRECISION}")
+            raise Imprecise(f"measure {_ROUNDED}")

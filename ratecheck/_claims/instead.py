@@ -10,6 +10,8 @@ from ratecheck._claims.places import place_of
 #: How the message of a TypeError begins that a high-precision number raises in place of becoming a
 #: float, and that of one that NumPy raises where it has no loop for such numbers.
 LEFT, _NO_LOOP = "left high precision", "Cannot cast ufunc"
+#: Of others that NumPy raises for such numbers.
+_NO_METHOD, _NOT_FINITE = "of type mpf which has no callable", "ufunc 'isfinite' not supported"
 #: Functions of ``math`` that high-precision numbers have by another name.
 _RENAMED = {
     **{"acos": "np.arccos", "atan": "np.arctan", "fabs": "abs", "fsum": "sum", "pow": "**"},
@@ -26,6 +28,20 @@ _OF_LINALG = {
     "solve": "rc.linalg.solve",
 }
 _CALLED, _ASSIGNED = re.compile(r"(?:\w+\.)*(\w+)\("), re.compile(r"(\w+)\[[^=]*\] [-+*/]?= ")
+
+
+def leaves(error: BaseException) -> bool:
+    """Whether an error says that a call does not take high-precision numbers."""
+    said = str(error)
+    return isinstance(error, TypeError) and (
+        said.startswith((LEFT, _NO_LOOP, _NOT_FINITE)) or _NO_METHOD in said
+    )
+
+
+def called(error: BaseException) -> str:
+    """What was called where an error arose, such as "math.floor"; "" where that is not known."""
+    call = _CALLED.match(_what_raised(error))
+    return call[0].removesuffix("(") if call else ""
 
 
 def instead(error: BaseException) -> str:

@@ -23,7 +23,7 @@ from linsys.linalg import precise
 from linsys.validate import shown
 from ratecheck._claims.counts import counting
 from ratecheck._claims.fields import FEW, Field, Numbers
-from ratecheck._claims.instead import instead
+from ratecheck._claims.instead import called, instead, leaves
 from ratecheck._claims.places import place_of
 from ratecheck._processes.limit import TimeLimit
 
@@ -51,7 +51,7 @@ class Fault(Exception):
 
 
 class Imprecise(Fault):
-    """A measure leaves high precision, by something that has a counterpart in it."""
+    """A measure leaves high precision."""
 
 
 class Unsettled(Fault):
@@ -70,7 +70,6 @@ _HINTS = {
     "only integer scalar arrays can be converted to a scalar index": _WHOLE,
     "only integers, slices": _WHOLE,
     "Cannot cast array data from dtype('float64') to dtype('int": _WHOLE,
-    "Cannot cast ufunc": "use rc.linalg in place of np.linalg",
     "must be a rectangular array of numbers; found [": _EXACT,
     "`system` must be a FiniteSystem": _EXACT,
     "'mpf' object is not subscriptable": _ONE,
@@ -100,7 +99,10 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
         said = f": {error}" if str(error) else ""
         text = " ".join(f"{what} raised {type(error).__name__}{said}".split())
         added = [hint for sign, hint in _HINTS.items() if sign in text]
-        if better := instead(error):
+        left = leaves(error)
+        if left:
+            unknown = called(error) or "float(), math and np.linalg"
+            better = instead(error) or f"NumPy's arithmetic and rc.linalg in place of {unknown}"
             text, added = (
                 f"{what} leaves high precision, in which violations are confirmed: use {better}",
                 [],
@@ -108,7 +110,7 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
         at = place_of(error)
         if at is not None and what == "measure":
             added.append(f"{Path(at.filename).name}:{at.lineno}")
-        kind = Imprecise if better else Fault
+        kind = Imprecise if left else Fault
         raise kind("".join([text[:300], *(f" ({one})" for one in added)]), index) from error
     if what == "measure":
         _check_sides(function, value, index)

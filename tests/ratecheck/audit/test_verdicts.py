@@ -327,6 +327,26 @@ FLOATS: dict[str, tuple[Any, str]] = {
         lambda s: (math.sqrt(s.x @ s.x), 0.9 * math.sqrt(s.x @ s.x)),
         "np.sqrt in place of math.sqrt",
     ),
+    "np.linalg, without a counterpart": (
+        lambda s: (np.linalg.det(np.outer(s.x, s.y)), 200),
+        "NumPy's arithmetic and rc.linalg in place of np.linalg.det",
+    ),
+    "eigenvalues": (
+        lambda s: (np.linalg.eigvals(np.outer(s.x, s.y)).real.max(), 200),
+        "NumPy's arithmetic and rc.linalg in place of np.linalg.eigvals",
+    ),
+    "math, without a counterpart": (
+        lambda s: (math.floor(s.x @ s.x), 200),
+        "NumPy's arithmetic and rc.linalg in place of math.floor",
+    ),
+    "round": (
+        lambda s: (round(s.x @ s.x, 3), 200),
+        "NumPy's arithmetic and rc.linalg in place of round",
+    ),
+    "np.round": (
+        lambda s: (np.round(s.x, 3), 200),
+        "NumPy's arithmetic and rc.linalg in place of np.round",
+    ),
     "float": (
         lambda s: (s.x * float(norm(s.y)), 0.9 * norm(s.x) * norm(s.y)),
         "the numbers as they are in place of float()",
