@@ -17,6 +17,7 @@ Record = Mapping[str, Any]
 #: misprint weighs less than a false theorem.
 CATEGORIES = {
     "statement": "false as printed",
+    "stated": "false as stated",
     "reading": "false under a second reading",
     "misprint": "misprint",
     "proof step": "false step of a proof",
@@ -78,6 +79,8 @@ def category(record: Record) -> str:
     >>> lemma = {"id": "my.lemma", "verdict": "violated", "expected": "holds"}
     >>> category(lemma), category({**lemma, "printed_as": "misprint"})
     ('false as printed', 'misprint')
+    >>> category({**lemma, "file": "my_paper.py"})  # of which nobody knows what is printed
+    'false as stated'
     >>> category({**lemma, "reading": "For all n at once."})
     'false under a second reading'
     """
@@ -89,7 +92,8 @@ def category(record: Record) -> str:
         return ""
     printed = record.get("printed_as", "statement")
     read = (record.get("reading_of") or record.get("reading")) and printed == "statement"
-    return CATEGORIES["reading" if read else printed]
+    name = "reading" if read else printed
+    return CATEGORIES["stated" if name == "statement" and record.get("file") else name]
 
 
 def by_outcome(records: Iterable[Record]) -> dict[str, int]:

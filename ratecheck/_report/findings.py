@@ -124,14 +124,18 @@ def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
     by_id = {record["id"]: record for record in records}
     wrong = [record for record in records if false(record)]
     head_of = _told_under(wrong)
+    none_of = "stated" if all(record.get("file") for record in records) else "statement"
     parts, number = [], 0
     for name, (title, intro) in _CHAPTERS.items():
         told = [r for r in wrong if head_of.get(r["id"]) == r["id"]]
         chosen = sorted((r for r in told if category(r) == CATEGORIES[name]), key=_rank)
-        if not chosen and name != "statement":
+        if not chosen and name != none_of:
             continue
-        parts += [f"## {title}", intro if chosen else _NONE_FALSE]
-        if len(chosen) > 1 and name == "statement":
+        parts += [
+            f"## {title}",
+            intro if chosen else f"No statement was found to be {title.lower()}.",
+        ]
+        if len(chosen) > 1 and name in ("statement", "stated"):
             parts.append("\n".join(_overview(chosen, by_id)))
         for record in chosen:
             number += 1
@@ -162,10 +166,10 @@ def _false(records: Sequence[Record], replay: Mapping[str, str]) -> list[str]:
     return [part for part in parts if part]
 
 
-_NONE_FALSE = "No statement was found to be false as printed."
 #: Title and first lines of the chapters on what is false, by category.
 _CHAPTERS = {
     "statement": ("False as printed", ""),
+    "stated": ("False as stated", ""),
     "reading": (
         "False under a second reading",
         "Each is false as it is read there; the paper may be read otherwise.",

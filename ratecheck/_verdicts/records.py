@@ -76,7 +76,7 @@ class Result:
         entry = self.item.entry
         said = {"expected": entry.expect, "printed_as": entry.printed_as}
         read = {"reading_of": entry.reading_of, "reading": entry.reading}
-        return {"verdict": self.verdict.verdict, **read, **said}
+        return {"verdict": self.verdict.verdict, **read, **said, **_file(self.item)}
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values, without what another run gives differently."""
@@ -330,12 +330,16 @@ def _texts(item: Item) -> dict[str, Any]:
     keys = ("kind", "source", "text", "latex", "note", "derivation", *RELATIONS)
     texts = {key: getattr(entry, key) for key in (*keys, "reading", "printed_as")}
     texts["uses"] = list(entry.uses)
-    where = {"file": str(Path(item.origin).resolve())} if item.origin.endswith(".py") else {}
     relation = entry.relation if isinstance(entry, Claim) else ""
     meaning = dict(entry.space.meaning) if isinstance(entry, Claim) else {}
     said = {"expected": entry.expect, "relation": relation, "meaning": meaning, "main": entry.main}
     said |= {"section": item.section, "place": item.place, "constructed": _constructed(entry)}
-    return {**texts, **said, **where}
+    return {**texts, **said, **_file(item)}
+
+
+def _file(item: Item) -> dict[str, str]:
+    """The file of a user's claim; nothing of one of a package."""
+    return {"file": str(Path(item.origin).resolve())} if item.origin.endswith(".py") else {}
 
 
 def _constructed(entry: Entry) -> str:

@@ -163,7 +163,7 @@ def test_verdicts_of_a_user_s_file_are_told_in_full(
         'href="#mine.mass_corrected:row"',
     ):
         assert text in article
-    for line in ("2</b>holds", "1</b>false as printed", "1</b>not checked"):
+    for line in ("2</b>holds", "1</b>false as stated", "1</b>not checked"):
         assert line in page
     table = page[page.index('<section id="claims"') :]
     for text in ("my paper, Lemma 1", '<tr id="mine.norm:row">', "corrected</span>"):

@@ -95,6 +95,16 @@ def test_other_readings_are_told_under_their_statement() -> None:
     assert "the measured side is 0.3; stated: equal to 0.2." in other
 
 
+def test_of_a_users_file_nobody_knows_what_is_printed() -> None:
+    wrong, right = false("a", corrected="mine.b"), record("b")
+    of_file = [{**one, "file": "my_paper.py"} for one in (wrong, right)]
+    page = findings(of_file, {})
+    assert "### 1. Mine, Lemma a (`mine.a`)" in chapter(page, "## False as stated")
+    assert "printed" not in page
+    assert "No statement was found to be false as stated." in findings(of_file[1:], {})
+    assert "## False as printed" in findings([wrong, right], {})
+
+
 def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
     records = [
         false("step", printed_as="proof step"),
