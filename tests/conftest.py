@@ -12,8 +12,10 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 # Compiled once and kept: hundreds of processes that the tests start import the same modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+import gc
 import importlib.util
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import hypothesis
@@ -47,6 +49,16 @@ def pytest_configure(config: pytest.Config) -> None:
             f"the tests need {', '.join(missing)}, which cannot be imported; run `make test`, "
             "or install them with: pip install -c constraints.txt -e . --group test"
         )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """While tests are made, which stay, Python does not look again and again for garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
