@@ -8,11 +8,13 @@ which coordinate, is a tree. It is all that a checker needs, which evaluates the
 from __future__ import annotations
 
 import base64
+import io
 import math
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -20,6 +22,7 @@ from ratecheck._certify.cover import Coordinate
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.examine import Examined, Problem
 from ratecheck._claims.fields import Numbers
+from ratecheck._store.files import write_whole
 
 __all__ = ["Branching", "divided", "grown", "replay"]
 
@@ -135,21 +138,21 @@ class Branching:
     def save(self, path: Path, key: str) -> None:
         """Write all of it to a file, from which :func:`load` goes on."""
         names = ("codes", "first", "low", "high", "ratio", "split", "node", "depth")
+        content = io.BytesIO()
+        np.savez_compressed(content, key=key, **{name: getattr(self, name) for name in names})
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
-            np.savez_compressed(file, key=key, **{name: getattr(self, name) for name in names})
+        write_whole(path, content.getvalue())
 
     def load(self, path: Path, key: str) -> bool:
         """Go on from a file, if it is of the same key: claim, revision, sizes and target."""
         try:
-            with np.load(path) as stored:
+            with np.load(io.BytesIO(path.read_bytes())) as stored:
                 if str(stored["key"]) != key:
                     return False
-                for name in stored.files:
-                    if name != "key":
-                        setattr(self, name, stored[name])
-        except (OSError, ValueError, KeyError, EOFError, zlib.error):
+                values = {name: stored[name] for name in stored.files if name != "key"}
+        except (OSError, ValueError, KeyError, EOFError, zlib.error, BadZipFile):
             return False
+        vars(self).update(values)
         return True
 
 

@@ -8,7 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ratecheck._certify.enclosures import Case, Enclosed, Interval
+from ratecheck._certify.check import FORMAT, Interval
+from ratecheck._certify.enclosures import Case, Enclosed
 from ratecheck._certify.identities import CHANCE, Decided
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Whole
@@ -17,7 +18,6 @@ from ratecheck._store.revision import revision_of
 from ratecheck._user_modules import PREFIX
 from ratecheck._verdicts.records import meaning_of_module
 
-FORMAT = 1
 #: Digits of the ends of enclosures, rounded outward.
 _DIGITS = 25
 _WITH_ROOTS = "exact rationals, roots and exponentials at random points"
@@ -108,18 +108,6 @@ def written(interval: Interval) -> list[str]:
 def _decimal(value: Fraction, rounding: str) -> str:
     context = Context(prec=_DIGITS, rounding=rounding, Emin=-(10**9), Emax=10**9)
     return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
-
-
-def read(ends: Any) -> Interval:
-    """The interval that :func:`written` wrote.
-
-    Raises:
-        ValueError: if it is none.
-    """
-    low, high = (Fraction(end) for end in ends)
-    if low > high:
-        raise ValueError(f"the ends of an interval must be in order; found {low} and {high}")
-    return low, high
 
 
 def _digits(cases: tuple[Case, ...]) -> int:

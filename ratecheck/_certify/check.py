@@ -1,212 +1,298 @@
-"""Verify a certificate: what it says is computed anew, and nothing in it is believed.
+"""Check what a certificate's data prove by themselves: ``python check.py FILE``.
 
-The claim's own function is evaluated, so that the claim's module has to be there, at the revision
-for which the certificate was made. Of a counterexample, a stated enclosure has to hold the one
-that is computed here, and the stated enclosures themselves have to prove what the certificate says.
-Of an identity, the checker draws random points of its own.
+This file needs Python's standard library and nothing else. It is the checker of proofs for all
+dimensions: theorem, assumptions and multipliers are text in the certificate. Of a counterexample it
+checks that the stated enclosures of the two sides are apart. That a theorem or an enclosure is of
+the claim, and what identities and constants say, needs the claim's own function:
+``ratecheck certify --check FILE``, which checks all of this as well.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
-from linsys.json_text import from_json
-from linsys.linalg.balls import Undecided
-from ratecheck._certify import constants
-from ratecheck._certify.certificate import FORMAT, of_identity, read, revision
-from ratecheck._certify.enclosures import BITS, Case, Unprovable, apart, enclose
-from ratecheck._certify.gram import certificate as theorems
-from ratecheck._certify.gram.verify import Wrong
-from ratecheck._certify.identities import CHANCE, Broken, decide
-from ratecheck._claims.claim import Claim
-from ratecheck._discover.catalogue import Item, find_claims
+FORMAT = 1
+#: What a proof calls a Gram matrix, and one that an assumption on parameters multiplies.
+SQUARES, TIMES = "squares", "squares times "
+#: Rationals by their monomial of parameters, names and powers in order, and what they multiply:
+#: nothing (), a value (name,), or an inner product (name, name).
+Terms = dict[tuple[tuple[tuple[str, int], ...], tuple[str, ...]], Fraction]
+Matrix = Sequence[Sequence[Fraction]]
+Interval = tuple[Fraction, Fraction]
 
-#: What a certificate has to say, by its kind.
-_KEYS = {
-    "counterexample": {"bits", "digits", "constants", "assumptions", "cases", "instance"},
-    "identity": {"sizes", "all_sizes", "branches", "drawn", "log2_chance"},
-    theorems.KIND: theorems.KEYS,
-    constants.KIND: constants.KEYS,
-}
-_EVERY = {"id", "revision", "relation", "arithmetic"}
+_TERM = re.compile(r"(?:\(?(-?\d+(?:/\d+)?)\)?(?: |$))?([^<>]*?) ?(?:<(\w+), (\w+)>)?")
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A certificate that was checked: of which claim, and why it is refused, if it is."""
-
-    id: str
-    said: str
-    refused: str = ""
+class Wrong(Exception):
+    """Why this is no proof, in a line."""
 
 
-class Refused(Exception):
-    """What is wrong with a certificate, in a line."""
+def prove(told: Mapping[str, Any], terms: Sequence[Mapping[str, Any]], excess: Fraction) -> None:
+    """Check that bound - measured is the sum of the terms, none of which is negative.
 
-
-def check_file(path: Path, references: Sequence[str] = ()) -> Iterator[Checked]:
-    """Check every certificate in a file: one alone, or several under ``certificates``.
+    A term is the inner product of a multiplier and a matrix of forms. The matrix has no negative
+    eigenvalue, by an assumption or as a Gram matrix, and neither has the multiplier. Vectors may be
+    of several spaces: their inner products are those of the sum of the spaces.
 
     Args:
-        path: JSON.
-        references: where else to look for the claims, such as a file that has moved.
+        told: ``shows``, measured <= bound; ``assumes``, by names that begin with a number;
+            ``parameters``, names of numbers that are not negative. All as text.
+        terms: ``of``, what is multiplied, and ``multiplier``, rows of rationals as text.
+        excess: what is shown is (1 + excess) times the bound.
 
     Raises:
-        InputError: if there is no certificate in the file.
+        Wrong: it is no proof.
+
+    >>> told = {"shows": "2 <x, y> <= <x, x> + <y, y>", "assumes": {}, "parameters": []}
+    >>> of = ["squares", "1", "1 * x", "1 * y"]
+    >>> prove(told, [{"of": of, "multiplier": [["1", "-1"], ["-1", "1"]]}], Fraction(0))
+    >>> prove(told, [{"of": of, "multiplier": [["1", "-2"], ["-2", "1"]]}], Fraction(0))
+    Traceback (most recent call last):
+    ...
+    ratecheck._certify.check.Wrong: `multiplier` of 'squares' ... eigenvalue; found one by row 2
     """
-    for content in contents(path):
-        name = str(content.get("id"))
-        try:
-            yield Checked(name, verify(content, references))
-        except (Refused, InputError) as error:
-            yield Checked(name, "", str(error))
+    if excess < 0:
+        raise Wrong(f"`excess` must not be negative; found {excess}")
+    parameters = set(told["parameters"])
+    measured, bound = (parsed(side, parameters) for side in told["shows"].split(" <= "))
+    left = added(bound, (excess, bound), (-1, measured))
+    for term in terms:
+        matrix, free = block(told, parameters, term.get("of"))
+        multiplier = rationals(term.get("multiplier"), len(matrix))
+        if not free and (place := negative(multiplier)) is not None:
+            raise Wrong(
+                f"`multiplier` of {term['of'][0]!r} times {term['of'][1]} must have no negative "
+                f"eigenvalue; found one by row {place + 1}"
+            )
+        for row, forms in zip(multiplier, matrix, strict=True):
+            left = added(left, *((-number, form) for number, form in zip(row, forms, strict=True)))
+    if left:
+        raise Wrong(f"bound - measured must be the sum of the terms; found {left} beyond it")
 
 
-def contents(path: Path) -> list[dict[str, Any]]:
-    """The certificates in a file."""
-    try:
-        whole = from_json(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"certificate must be readable; found {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"certificate must be JSON; found {error} in {path}") from None
-    certificates: Any = whole.get("certificates", [whole]) if isinstance(whole, dict) else whole
-    are_some = isinstance(certificates, list) and bool(certificates)
-    if not are_some or not all(isinstance(one, dict) for one in certificates):
-        raise InputError(f"file must hold certificates; found none in {path}")
-    return list(certificates)
-
-
-def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
-    """What a certificate proves, in a line.
+def block(told: Mapping[str, Any], parameters: set[str], of: Any) -> tuple[list[list[Terms]], bool]:
+    """The matrix of forms that a term multiplies, and whether it is zero by an assumption.
 
     Raises:
-        Refused: it does not prove what it says.
-        InputError: its claim is not found.
+        Wrong: the theorem has none of this name.
     """
-    kind = content.get("kind")
-    if content.get("format") != FORMAT or kind not in _KEYS:
-        raise Refused(
-            f"`format` and `kind` must be {FORMAT} and one of {', '.join(_KEYS)}; found "
-            f"{content.get('format')!r} and {kind!r}"
-        )
-    if missing := sorted((_EVERY | _KEYS[kind]) - set(content)):
-        raise Refused(f"certificate must have {', '.join(missing)}; found none of them")
-    item = _item(content, references)
-    claim = item.entry
-    if not isinstance(claim, Claim):
-        raise Refused(f"`id` must be of a claim about instances; found {item.id}")
-    if content["revision"] != revision(item.origin):
-        raise Refused(
-            f"`revision` must be that of the claim as it is, {revision(item.origin)}; found "
-            f"{content['revision']}: the certificate is of other code"
-        )
-    if content["relation"] != claim.relation:
-        raise Refused(f"`relation` must be {claim.relation}; found {content['relation']!r}")
-    if kind == theorems.KIND:
-        try:
-            return theorems.check(content, item)
-        except Wrong as error:
-            raise Refused(str(error)) from None
-    if kind == constants.KIND:
-        try:
-            return constants.verify(content, claim)
-        except Unprovable as error:
-            raise Refused(str(error)) from None
-    return (
-        _identity(content, item, claim) if kind == "identity" else _counterexample(content, claim)
-    )
-
-
-def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
-    """Evaluate the identity at random points of the checker's own."""
-    if claim.relation != "==":
-        raise Refused(f"`relation` must be == of an identity; found {claim.relation}")
-    sizes, every = content["sizes"], claim.space.all_sizes()
-    if not sizes or not isinstance(sizes, list) or not all(one in every for one in sizes):
-        raise Refused("`sizes` must be combinations of sizes that the claim's space has")
+    if not isinstance(of, list | tuple) or not all(isinstance(part, str) for part in of):
+        raise Wrong(f"`of` must name what is multiplied; found {of!r:.80}")
     try:
-        decided = decide(claim, sizes=sizes)
-    except (Unprovable, Broken) as error:
-        raise Refused(f"the two sides must be equal at random points; found {error}") from None
-    true = of_identity(item, decided)
-    for name in sorted({"arithmetic", *_KEYS["identity"]}):
-        if content[name] != true[name]:
-            raise Refused(f"`{name}` must be {true[name]}; found {content[name]}")
-    which = "all" if decided.all_sizes else f"{len(decided.sizes)} combinations of"
-    where = " on the branches that the points met" if decided.compares else ""
-    return f"identity: true for {which} sizes{where}, but for a chance below 2^-{CHANCE}"
-
-
-def _counterexample(content: Mapping[str, Any], claim: Claim) -> str:
-    stated = _cases(content)
-    for case in stated:
-        if apart(claim.relation, case.measured, case.bound) <= 0:
-            raise Refused(f"`cases` must break the claim; found entry {case.entry} that does not")
-    _compare(content, stated, claim)
-    first = content["cases"][0]
-    return (
-        f"violated: measured in [{', '.join(first['measured'])}], bound in "
-        f"[{', '.join(first['bound'])}]; {content['arithmetic']}"
-    )
-
-
-def _item(content: Mapping[str, Any], references: Sequence[str]) -> Item:
-    name, file = str(content["id"]), content.get("file")
-    paths = [r.partition("::")[0] for r in references if ".py" in r]
-    paths = paths or ([str(file)] if file else [])
-    return find_claims([f"{path}::{name}" for path in paths] or [name])[0]
-
-
-def _cases(content: Mapping[str, Any]) -> list[Case]:
-    """The enclosures that are stated."""
-    try:
-        cases = [
-            Case(int(case["entry"]), read(case["measured"]), read(case["bound"]))
-            for case in content["cases"]
+        name, factor, *rows = of
+        before = monomial(factor, parameters)
+        if name != SQUARES and not name.startswith(TIMES):
+            matrix, free = assumption(told, parameters, name)
+            if rows:
+                raise ValueError("rows of an assumption")
+            return [[times(before, form) for form in row] for row in matrix], free
+        weight: Terms = {((), ()): Fraction(1)}
+        if name != SQUARES:
+            ((weight,),), free = assumption(told, parameters, name.removeprefix(TIMES))
+            if free or any(atom for _, atom in weight):
+                raise ValueError("no inequality between polynomials of parameters")
+        basis = []
+        for row in rows:
+            power, _, vector = row.partition(" * ")
+            basis.append((monomial(power, parameters), vector))
+            if vector and (not vector.isidentifier() or vector in parameters):
+                raise ValueError("no vector")
+        if len(set(basis)) < len(basis) or len({bool(vector) for _, vector in basis}) != 1:
+            raise ValueError("equal rows, or rows of numbers and of vectors")
+    except ValueError:
+        raise Wrong(f"`of` must be a part of the theorem; found {of!r:.80}") from None
+    atoms = [[tuple(sorted(n for n in (a, b) if n)) for _, b in basis] for _, a in basis]
+    return [
+        [
+            times(before, times(m, times(k, {(p, atom): c for (p, _), c in weight.items()})))
+            for (k, _), atom in zip(basis, row, strict=True)
         ]
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise Refused(f"`cases` must hold enclosures; found {error}") from None
-    if not cases:
-        raise Refused("`cases` must be at least one; found none")
-    return cases
+        for (m, _), row in zip(basis, atoms, strict=True)
+    ], False
 
 
-def _compare(content: Mapping[str, Any], stated: Sequence[Case], claim: Claim) -> None:
-    """Compute the enclosures anew and refuse those that do not hold them."""
-    instance, bits = content["instance"], content["bits"]
-    if not isinstance(instance, dict) or set(instance) != set(claim.space.fields):
-        raise Refused(f"`instance` must have the fields {sorted(claim.space.fields)}")
-    if bits not in (0, *BITS):
-        raise Refused(f"`bits` must be 0 or one of {', '.join(map(str, BITS))}; found {bits!r}")
-    if (content["arithmetic"] == "exact rationals") != (bits == 0):
-        raise Refused(f"`arithmetic` must be of {bits} bits; found {content['arithmetic']!r}")
+def assumption(
+    told: Mapping[str, Any], parameters: set[str], name: str
+) -> tuple[list[list[Terms]], bool]:
+    """The matrix of an assumption, and whether it is zero rather than not negative.
+
+    Raises:
+        ValueError: there is none of this name, or several.
+    """
+    (text,) = [s for label, s in told["assumes"].items() if label.partition(". ")[2] == name]
+    if text.endswith(" has no negative eigenvalue"):
+        body = text.removesuffix(" has no negative eigenvalue")[1:-1]
+        rows = [re.split(r", (?![^<]*>)", row) for row in body.split("; ")]
+        matrix = [[parsed(entry, parameters) for entry in row] for row in rows]
+        if matrix != [list(column) for column in zip(*matrix, strict=True)]:
+            raise ValueError("the matrix is not symmetric")
+        return matrix, False
+    slack, sign, zero = text.rpartition(" >= ") if " >= " in text else text.rpartition(" == ")
+    if zero != "0":
+        raise ValueError("no assumption")
+    return [[parsed(slack, parameters)]], sign == " == "
+
+
+def parsed(text: str, parameters: set[str]) -> Terms:
+    """A sum of products of a rational, parameters and a value or an inner product.
+
+    >>> parsed("(-1/2) a^2 <x, y> + 3 gain", {"a"})
+    {((('a', 2),), ('x', 'y')): Fraction(-1, 2), ((), ('gain',)): Fraction(3, 1)}
+    """
+    total: Terms = {}
+    for part in text.split(" + "):
+        found = _TERM.fullmatch(part)
+        if found is None:
+            raise Wrong(f"`theorem` must be made of forms; found {part!r:.60}")
+        number, words, *pair = found.groups()
+        values = [word for word in words.split() if word.partition("^")[0] not in parameters]
+        atom = tuple(sorted(pair)) if pair[0] else tuple(values)
+        if (pair[0] and values) or len(values) > 1 or not all(v.isidentifier() for v in values):
+            raise Wrong(f"`theorem` must be made of forms; found {part!r:.60}")
+        powers = " ".join(word for word in words.split() if word not in values) or "1"
+        key = monomial(powers, parameters), atom
+        total = added(total, (1, {key: Fraction(number or 1)}))
+    return total
+
+
+def monomial(text: str, parameters: set[str]) -> tuple[tuple[str, int], ...]:
+    """Powers of parameters, such as ``R^2 beta``; 1 for none. ValueError if it is none."""
+    powers: dict[str, int] = {}
+    for factor in text.split(" ") if text != "1" else ():
+        name, _, power = factor.partition("^")
+        if name not in parameters or name in powers or int(power or 1) < 1:
+            raise ValueError(f"a monomial must be powers of parameters; found {text!r}")
+        powers[name] = int(power or 1)
+    return tuple(sorted(powers.items()))
+
+
+def times(before: Sequence[tuple[str, int]], form: Terms) -> Terms:
+    """A form times a monomial."""
+
+    def product(own: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+        powers = dict(own)
+        for name, power in before:
+            powers[name] = powers.get(name, 0) + power
+        return tuple(sorted(powers.items()))
+
+    return {(product(own), atom): c for (own, atom), c in form.items()}
+
+
+def added(total: Terms, *parts: tuple[Fraction | int, Terms]) -> Terms:
+    """A form and multiples of others; no coefficient is zero."""
+    result = dict(total)
+    for number, form in parts:
+        for key, c in form.items() if number else ():
+            result[key] = result.get(key, Fraction(0)) + number * c
+    return {key: c for key, c in result.items() if c}
+
+
+def rationals(rows: Any, size: int) -> list[list[Fraction]]:
+    """A symmetric matrix of this size from text.
+
+    Raises:
+        Wrong: it is none.
+    """
     try:
-        enclosed = enclose(claim, instance, bits or BITS[0])
-    except (Undecided, Unprovable, InputError) as error:
-        raise Refused(f"`instance` must be evaluated in balls; found {error}") from None
-    if bits == 0 and enclosed.bits:
-        raise Refused("`arithmetic` must be balls: the formula leaves the rationals")
-    if len(enclosed.cases) != len(stated):
-        raise Refused(f"`cases` must be {len(enclosed.cases)}; found {len(stated)}")
-    for one, other in zip(stated, enclosed.cases, strict=True):
-        if one.entry != other.entry:
-            raise Refused(f"`entry` must be {other.entry}; found {one.entry}")
-        for name in ("measured", "bound"):
-            low, high = getattr(one, name)
-            least, most = getattr(other, name)
-            if not low <= least <= most <= high:
-                raise Refused(
-                    f"`{name}` must hold [{float(least):.17g}, {float(most):.17g}]; found "
-                    f"[{float(low):.17g}, {float(high):.17g}]"
-                )
-    if dict(enclosed.assumptions) != content["assumptions"]:
-        raise Refused(f"`assumptions` must be {dict(enclosed.assumptions)}")
-    if list(enclosed.constants) != content["constants"]:
-        raise Refused(
-            f"`constants` must be {list(enclosed.constants)}; found {content['constants']}"
-        )
+        matrix = [[Fraction(entry) for entry in row] for row in rows]
+        symmetric = all(matrix[i][j] == matrix[j][i] for i in range(size) for j in range(i))
+        if len(matrix) == size and all(len(row) == size for row in matrix) and symmetric:
+            return matrix
+    except (IndexError, TypeError, ValueError, ZeroDivisionError):
+        pass
+    raise Wrong(f"`multiplier` must be a symmetric matrix with {size} rows of rationals")
+
+
+def negative(matrix: Matrix) -> int | None:
+    """The row by which a symmetric matrix is found to have a negative eigenvalue; None without.
+
+    Elimination without square roots: no pivot may be negative, and beside a pivot that is zero all
+    entries have to be.
+
+    >>> negative([[Fraction(1), Fraction(2)], [Fraction(2), Fraction(4)]])
+    >>> negative([[Fraction(1), Fraction(2)], [Fraction(2), Fraction(3)]])
+    1
+    """
+    rows = [list(row) for row in matrix]
+    for k, pivot_row in enumerate(rows):
+        pivot = pivot_row[k]
+        if pivot < 0 or (pivot == 0 and any(pivot_row[k:])):
+            return k
+        if pivot == 0:
+            continue
+        for i in range(k + 1, len(rows)):
+            share = rows[i][k] / pivot
+            if share:
+                for j in range(i, len(rows)):
+                    rows[i][j] -= share * pivot_row[j]
+                    rows[j][i] = rows[i][j]
+    return None
+
+
+def interval(ends: Any) -> Interval:
+    """An interval from the text of its ends; ValueError if it is none."""
+    low, high = (Fraction(end) for end in ends)
+    if low > high:
+        raise ValueError(f"the ends of an interval must be in order; found {low} and {high}")
+    return low, high
+
+
+def apart(relation: str, measured: Interval, bound: Interval) -> Fraction:
+    """By how much at least the relation is broken; not above zero where it may hold."""
+    above, below = measured[0] - bound[1], bound[0] - measured[1]
+    return {"<=": above, ">=": below, "==": max(above, below)}[relation]
+
+
+def proves(content: Mapping[str, Any]) -> str:
+    """What a certificate's data prove by themselves, in a line; empty where they need the claim.
+
+    Raises:
+        Wrong: they do not prove it.
+    """
+    if content["format"] != FORMAT:
+        raise Wrong(f"`format` must be {FORMAT}; found {content['format']!r}")
+    if content["kind"] == "quadratic":
+        told, excess = content["theorem"], Fraction(content["excess"])
+        prove(told, content["terms"], excess)
+        more = f" but for the factor 1 + {excess}" if excess else ""
+        known = "; ".join(f"{name}: {form}" for name, form in told["assumes"].items())
+        return f"proved for all dimensions{more}: {told['shows']}, if {known or 'nothing else'}"
+    if content["kind"] == "counterexample":
+        for case in content["cases"]:
+            sides = [interval(case[name]) for name in ("measured", "bound")]
+            if apart(content["relation"], *sides) <= 0:
+                raise Wrong("`cases` must break the claim; found one that does not")
+        if content["cases"]:
+            return "the stated enclosures are apart; that they are the claim's is not checked here"
+        raise Wrong("`cases` must be at least one; found none")
+    if content["kind"] not in ("identity", "constant"):
+        raise Wrong(f"`kind` must be one that certificates have; found {content['kind']!r}")
+    return ""
+
+
+def answers(path: Path) -> Iterator[tuple[str, bool]]:
+    """A line for each certificate in a file, and whether it is refused."""
+    try:
+        whole = json.loads(path.read_bytes())
+        certificates = whole.get("certificates", [whole])
+    except (OSError, ValueError, AttributeError) as error:
+        yield f"file must hold certificates; found {path}: {error}", True
+        return
+    for content in certificates:
+        try:
+            said = proves(content) or "needs the claim's function: ratecheck certify --check"
+            yield f"{content['id']}: {said}", False
+        except (Wrong, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            yield f"{content.get('id')}: refused: {error}", True
+
+
+if __name__ == "__main__":
+    lines = [line for name in sys.argv[1:] for line in answers(Path(name))]
+    print("\n".join(line for line, _ in lines))
+    sys.exit(any(refused for _, refused in lines) or not lines)

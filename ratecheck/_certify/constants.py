@@ -71,13 +71,15 @@ _DIGITS = 12
 #: A certificate states the constant of the search and this share of it, against rounding; or, where
 #: the checker's way through the tree needs more, the second one, far below the 1 % that counts.
 _MARGIN, _SLACK = 1e-9, 4e-4
+#: Seconds after which a search is kept once more, so that a kill loses no more.
+_KEPT = 10.0
 #: A tree that is found level by level has at most so many times the boxes of the first one.
 _GROWN = 4
 #: Seconds that the evaluation under way may take after the limit.
 _GRACE = 3.0
 
-#: Told of a search: boxes so far, boxes left, the constant that is proved so far.
-Doing = Callable[[int, int, float], None]
+#: Told of a search: boxes so far, boxes left, the ratio found and the one that is proved so far.
+Doing = Callable[[int, int, tuple[float, float]], None]
 
 
 class Least:
@@ -231,7 +233,7 @@ def constant(
     limit: float = 60.0,
     *,
     state: Path | None = None,
-    doing: Doing = lambda boxes, left, proved: None,
+    doing: Doing = lambda boxes, left, gap: None,
 ) -> tuple[dict[str, Any] | None, str]:
     """The certificate of a bound's constant, or why there is none.
 
@@ -323,13 +325,17 @@ class _Over:
                 alike = independent([*made.alike, *error.alike])
                 made = problem(self.claim, self.low.sizes, alike, made.cover.charts)
 
-    def _go_on(self, branching: Branching, seconds: float) -> str:
-        """Divide boxes for some time; why it ended before, if it did."""
-        start = time.process_time()
+    def _go_on(self, branching: Branching, seconds: float, *, keep: bool = False) -> str:
+        """Divide boxes for some time; why it ended before, if it did. ``keep`` it now and then."""
+        start, kept = time.process_time(), time.monotonic()
         try:
             while not branching.done and time.process_time() - start < seconds:
                 branching.step()
-                self.doing(len(branching.codes), len(branching.ratio), branching.proved)
+                gap = self.low.ratio, branching.proved
+                self.doing(len(branching.codes), len(branching.ratio), gap)
+                if keep and time.monotonic() - kept > _KEPT:
+                    self._save(branching)
+                    kept = time.monotonic()
         except Unscaled:
             raise
         except Unprovable as error:
@@ -342,7 +348,7 @@ class _Over:
         while True:
             left = limit - (time.process_time() - start)
             try:
-                reason = self._go_on(branching, left)
+                reason = self._go_on(branching, left, keep=True)
                 break
             except Unscaled as error:
                 made = branching.problem
@@ -360,6 +366,8 @@ class _Over:
                 searched.insert(0, closer)
         for one in sorted(searched, key=lambda branching: branching.proved):
             if np.isfinite(one.proved) and (certificate := self._confirmed(one)):
+                if self.state is not None and branching.done:
+                    self.state.unlink(missing_ok=True)
                 return certificate, ""
         if np.isfinite(branching.proved):
             return None, "the tree that was found is not confirmed where it is evaluated anew"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,11 @@ from linsys.linalg import no_floats
 from linsys.linalg.ball_arithmetic import ball_arithmetic, rounded_constants
 from linsys.linalg.balls import Ball, Undecided, every_case, no_cases
 from linsys.linalg.degrees import NotRational
+from ratecheck._certify.check import Interval, apart
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.places import place_of
 from ratecheck._claims.space import Fault, quiet
 
-#: An interval of rationals.
-Interval = tuple[Fraction, Fraction]
 #: Bits of the midpoints of balls, in the order in which they are tried.
 BITS = (64, 128, 256, 512, 1024)
 #: So many outcomes of open comparisons are followed at most.
@@ -71,12 +69,6 @@ class Enclosed:
     def violates(self, relation: Relation) -> bool:
         """Whether the claim is violated, however the open comparisons come out."""
         return all(case.violates(relation) for case in self.cases)
-
-
-def apart(relation: Relation, measured: Interval, bound: Interval) -> Fraction:
-    """By how much at least the relation is broken; not above zero where it may hold."""
-    above, below = measured[0] - bound[1], bound[0] - measured[1]
-    return {"<=": above, ">=": below, "==": max(above, below)}[relation]
 
 
 def enclose(claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MOST) -> Enclosed:

@@ -163,7 +163,7 @@ def prove_constant(
     sizes: Sizes | None = None,
     limit: float = LIMIT,
     state: Path | None = None,
-    doing: Doing = lambda boxes, left, proved: None,
+    doing: Doing = lambda boxes, left, gap: None,
 ) -> Proof:
     """An interval for the best constant of a bound; see :func:`ratecheck._certify.constants`."""
     if not isinstance(item.entry, Claim) or item.entry.relation == "==":

@@ -16,6 +16,7 @@ from ratecheck._discover import papers
 from ratecheck._discover.catalogue import Item, find, find_claims
 from ratecheck._processes import elsewhere
 from ratecheck._processes.pool import call_in_processes
+from ratecheck._report.export import renew
 from ratecheck._report.kept import replay_path
 from ratecheck._report.terminal import console, dump, progress_bar, show_list
 from ratecheck._store.files import check_writable, write_whole
@@ -61,6 +62,7 @@ def prove(
             whole = _beside_others(keep, whole, {item.id for item in items})
         write_whole(keep / kept.FILE, kept.text(whole).encode())
         write_whole(keep / kept.TABLES, kept.tables(whole).encode())
+        renew(items, keep)
     return proofs
 
 
@@ -153,7 +155,7 @@ def check(path: Path, references: Sequence[str], as_json: bool) -> bool:
     References that are files of JSON are of more certificates, as a shell's ``*`` gives them; the
     others say where to look for the claims.
     """
-    from ratecheck._certify.check import check_file
+    from ratecheck._certify.against_claims import check_file
 
     files = [path, *(Path(one) for one in references if one.endswith(".json"))]
     claims = [one for one in references if not one.endswith(".json")]

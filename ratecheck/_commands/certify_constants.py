@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._claims.claim import Claim
+from ratecheck._claims.space import Fault
 from ratecheck._discover.catalogue import Item, find, find_claims
 from ratecheck._processes import elsewhere
 from ratecheck._processes.pool import call_in_processes
+from ratecheck._report.export import renew
 from ratecheck._report.terminal import console, dump, progress_bar, say
 from ratecheck._store.files import check_writable, write_whole
 from ratecheck._store.machine import cores
@@ -52,7 +55,7 @@ def prove(
     for folder in filter(None, (out, keep)):
         check_writable("folder of certificates", folder)
     left = _unproved(keep)
-    items = [item for item in items if left is None or item.id in left]
+    bounds, items = items, [item for item in items if left is None or item.id in left]
     proofs: list[Proof] = []
     with progress_bar("constants") as progress:
         doing = progress.doing if progress else lambda what: None
@@ -62,11 +65,13 @@ def prove(
                 progress(len(proofs), len(items))
             if proof.certificate is not None:
                 text = json.dumps(proof.certificate, indent=1) + "\n"
-                write_whole(out / f"{proof.id}.constant.json", text.encode())
+                write_whole(out / _name(proof.id), text.encode())
             if keep is not None:
                 _merge(keep, proof)
             if not as_json:
                 say(console(), [line(proof)])
+    if keep is not None:
+        renew(bounds, keep)
     if as_json:
         print(
             dump([{"id": p.id, "certificate": p.certificate, "reason": p.reason} for p in proofs])
@@ -81,18 +86,19 @@ def _proofs(
     doing: Callable[[str], None],
 ) -> Iterator[Any]:
     """The proof of each claim's constant, as they get ready."""
-    from ratecheck._certify.prove import Proof, prove_constant
+    from ratecheck._certify.prove import Proof
 
     if elsewhere.current() is None:
         for item in items:
 
-            def tell(boxes: int, waiting: int, proved: float, item: Item = item) -> None:
-                doing(f"{item.id}: {boxes:,} boxes, {waiting:,} left, <= {proved:.6g}")
+            def tell(boxes: int, waiting: int, gap: tuple[float, float], item: Item = item) -> None:
+                told = f"ratio in [{gap[0]:.6g}, {gap[1]:.6g}]"
+                doing(f"{item.id}: {told}, {boxes:,} boxes, {waiting:,} left")
 
             doing(item.id)
-            yield prove_constant(item, sizes, limit, out / f"{item.id}.npz", tell)
+            yield _prove(item, sizes, limit, out, tell)
         return
-    tasks = [(item.origin, item.id, sizes, limit, out / f"{item.id}.npz") for item in items]
+    tasks = [(item.origin, item.id, sizes, limit, out) for item in items]
     for position, future in call_in_processes(_prove_in_worker, tasks, cores()):
         try:
             yield future.result()
@@ -103,10 +109,48 @@ def _proofs(
             yield Proof(items[position].id, reason=reason)
 
 
-def _prove_in_worker(origin: str, name: str, sizes: Any, limit: float, state: Path) -> Any:
+def _prove_in_worker(origin: str, name: str, sizes: Any, limit: float, out: Path) -> Any:
+    return _prove(find(origin, name), sizes, limit, out)
+
+
+def _prove(
+    item: Item,
+    sizes: Any,
+    limit: float,
+    out: Path,
+    tell: Callable[[int, int, tuple[float, float]], None] = lambda boxes, waiting, gap: None,
+) -> Any:
+    """The proof of a constant: one that the folder has, or a search that goes on there."""
     from ratecheck._certify.prove import prove_constant
 
-    return prove_constant(find(origin, name), sizes, limit, state)
+    state = out / f"{item.id}.npz"
+    known = None if state.is_file() else _known(item, sizes, out / _name(item.id))
+    return known or prove_constant(item, sizes, limit, state, tell)
+
+
+def _known(item: Item, sizes: Any, path: Path) -> Any:
+    """The proof in a certificate that was finished before; None where there is none that counts.
+
+    It has to be of the claim as it is and of the sizes that are wanted, and is checked.
+    """
+    from ratecheck._certify.against_claims import Refused, contents, verify
+    from ratecheck._certify.constants import smallest
+    from ratecheck._certify.prove import Proof
+
+    if not path.is_file() or not isinstance(item.entry, Claim):
+        return None
+    with contextlib.suppress(InputError, Refused, Fault):
+        (content,) = contents(path)
+        wanted = smallest(item.entry).sizes if sizes is None else sizes
+        if content.get("id") == item.id and content.get("sizes") == dict(wanted):
+            verify(content, [item.origin])
+            return Proof(item.id, content)
+    return None
+
+
+def _name(claim: str) -> str:
+    """The file of a constant's certificate."""
+    return f"{claim}.constant.json"
 
 
 def line(proof: Any) -> str:

@@ -10,11 +10,14 @@ paper's claim ``d2_Phi``, and likewise
 ``verdict``         the verdict, with what can be said against its counterexample
 ``near``, ``far``   per cent of the counterexample's neighbours within 1 %, 10 % that violate it
 ``instances``       how many instances were searched
+``decided``         the evidence, in a word of :mod:`ratecheck._verdicts.evidence`
+``proof``           what its certificate proves; nothing without one
 ``family[0].bound``  a side of the first counterexample of the claim's ``family``
 ==================  ==========================================================================
 
 in four digits, or as a format says: ``{{d2_Phi.measured:.2f}}``. ``{{outcomes}}`` is how many
-statements came out how. Everything else stays as it is.
+statements came out how, ``{{evidence}}`` how many were decided by what. Everything else
+stays as it is.
 """
 
 from __future__ import annotations
@@ -25,11 +28,12 @@ from collections.abc import Mapping, Sequence
 from linsys import InputError
 from ratecheck._claims.families import Record, by_outcome
 from ratecheck._report.words import in_words
+from ratecheck._verdicts.evidence import decided_by
 from ratecheck._verdicts.verdict import Verdict
 
 #: An id with or without its paper, what is wanted of it, a place in a family, a format.
 _NUMBER = re.compile(r"\{\{([\w.]+?)\.(?:family\[(\d+)\]\.)?([a-z]+)(?::([^{}]+))?\}\}")
-_COUNTS = "{{outcomes}}"
+_COUNTS, _DECIDED = "{{outcomes}}", "{{evidence}}"
 
 
 def fill(text: str, records: Sequence[Record]) -> str:
@@ -37,7 +41,7 @@ def fill(text: str, records: Sequence[Record]) -> str:
 
     Args:
         text: of the page.
-        records: what :meth:`ratecheck._verdicts.records.Result.to_record` gives, of one paper.
+        records: what :func:`ratecheck._report.kept.with_certificate` gives, of one paper.
 
     Raises:
         InputError: a claim, a family or a number that the verdicts do not have.
@@ -56,7 +60,9 @@ def fill(text: str, records: Sequence[Record]) -> str:
             raise InputError(f"a claim in {match[0]} must be one of the paper; found {name}")
         return _told(matching[0], place, key, form or ".4g", match[0])
 
-    return _NUMBER.sub(number, text.replace(_COUNTS, in_words(by_outcome(records))))
+    text = text.replace(_COUNTS, in_words(by_outcome(records)))
+    text = text.replace(_DECIDED, decided_by(records))
+    return _NUMBER.sub(number, text)
 
 
 def _told(record: Record, place: str | None, key: str, form: str, where: str) -> str:
@@ -69,6 +75,8 @@ def _told(record: Record, place: str | None, key: str, form: str, where: str) ->
     value = source.get(key)
     if key == "verdict" and place is None:
         return Verdict.of_known(record).label
+    if key in ("decided", "proof") and place is None:
+        return str(value or "")
     try:
         return format(float(value), form)  # type: ignore[arg-type]
     except (TypeError, ValueError):

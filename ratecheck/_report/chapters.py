@@ -29,6 +29,7 @@ from ratecheck._report.maths import mathml
 from ratecheck._report.notation import lines, ratio, short
 from ratecheck._report.words import in_words
 from ratecheck._run.job import Outcome
+from ratecheck._verdicts.evidence import decided_by
 from ratecheck._verdicts.verdict import Verdict
 
 #: Of a longer counterexample the page has a link to its file.
@@ -87,7 +88,7 @@ def _chapter(
         "title": title,
         "citation": citation,
         "statements": in_words(by_outcome(records)),
-        "proved": _proved(records),
+        "decided": decided_by(records),
         "checks": counted(checks),
         "experiments": len(outcomes),
         "main": [_stated(r) for r in records if r["main"] and r["verdict"] in _HOLDS],
@@ -95,13 +96,6 @@ def _chapter(
         "broken": _broken(records, place),
         "figures": [_figure(outcome, place) for outcome in outcomes],
     }
-
-
-def _proved(records: Sequence[Record]) -> str:
-    """How many false and how many true statements have a certificate, in words."""
-    of_proved = [record["verdict"] == "violated" for record in records if record.get("proof")]
-    numbers = {"false": sum(of_proved), "true": len(of_proved) - sum(of_proved)}
-    return " and ".join(f"{n} {kind} ones" for kind, n in numbers.items() if n)
 
 
 def _title(name: str, records: Sequence[Record]) -> tuple[str, str]:

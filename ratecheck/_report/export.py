@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from ratecheck._discover.catalogue import Item, catalogue, section
 from ratecheck._report.authors import fill
 from ratecheck._report.findings import findings
-from ratecheck._report.kept import known_in, of_known
+from ratecheck._report.kept import decided, known_in, of_known, with_certificate
 from ratecheck._report.markdown import plain, table
 from ratecheck._report.terminal import dump
 from ratecheck._report.verdicts import headline, ratio
@@ -34,18 +33,45 @@ def write(results: Sequence[Result], folder: Path) -> None:
     """
     revisions = revisions_of_claims([result.item for result in results])
     fresh = {r.item.id: (r, revisions.get(r.item.id)) for r in results}
+    _write(_complete(_with_others([r.item for r in results]), fresh, folder), folder)
+
+
+def renew(items: Sequence[Item], folder: Path) -> None:
+    """Write what lies beside the verdicts of a folder anew, as certificates of it have changed.
+
+    Args:
+        items: claims of the folder's papers.
+        folder: without verdicts, nothing is written.
+    """
+    if (folder / "verdicts.json").is_file():
+        _write(_complete(_with_others(items), {}, folder), folder)
+
+
+#: A verdict and the revision of what was judged.
+_Judged = tuple[Result, str | None]
+
+
+def _complete(items: Sequence[Item], fresh: Mapping[str, _Judged], folder: Path) -> list[_Judged]:
+    """The verdicts on these claims: fresh ones, or those that the folder has."""
     known = known_in(folder)
-    complete = [
+    return [
         fresh.get(item.id) or (of_known(item, known[item.id]), known[item.id].get("revision"))
-        for item in _with_others(results)
+        for item in items
         if item.id in fresh or item.id in known
     ]
+
+
+def _write(complete: Sequence[_Judged], folder: Path) -> None:
     results = [result for result, _ in complete]
+    records = [with_certificate(result) for result in results]
     instances = folder / "counterexamples"
     files = {
         folder / "verdicts.json": dump(_data(complete)) + "\n",
         folder / "verdicts.md": markdown(results),
     }
+    page = folder.parent / AUTHORS
+    if page.is_file():
+        files[folder / AUTHORS] = fill(page.read_text(), records)
     replay = {}
     with writing("folder of `--write`", folder):
         for result in results:
@@ -55,42 +81,29 @@ def write(results: Sequence[Result], folder: Path) -> None:
             else:
                 files[path] = replayable_text(result)
                 replay[result.item.id] = shlex.join(["ratecheck", "audit", "--replay", str(path)])
-        files[folder / "findings.md"] = findings([result.to_record() for result in results], replay)
+        files[folder / "findings.md"] = findings(records, replay)
         instances.mkdir(exist_ok=True)
         for path in instances.glob("*.json"):
             if path not in files:
                 path.unlink()
         for path, content in files.items():
             write_whole(path, content.encode())
-        write_page(folder)
 
 
-def _with_others(results: Sequence[Result]) -> list[Item]:
+def _with_others(judged: Sequence[Item]) -> list[Item]:
     """The claims judged and, in the order of the catalogue, all others of their papers."""
-    origins = dict.fromkeys(r.item.origin for r in results)
+    origins = dict.fromkeys(item.origin for item in judged)
     files = [origin for origin in origins if origin.endswith(".py")]
-    papers = dict.fromkeys(r.item.entry.paper for r in results if r.item.origin not in files)
+    papers = dict.fromkeys(item.entry.paper for item in judged if item.origin not in files)
     items = [item for paper in papers for item in catalogue(paper)]
     return [*items, *(item for file in files for item in section(file))]
-
-
-def write_page(folder: Path) -> None:
-    """Write the page for the authors with the numbers of the verdicts in a folder, if there is one.
-
-    Raises:
-        InputError: a number that the verdicts do not have.
-    """
-    page = folder.parent / AUTHORS
-    if page.is_file():
-        claims = json.loads((folder / "verdicts.json").read_bytes())["claims"]
-        write_whole(folder / AUTHORS, fill(page.read_text(), claims).encode())
 
 
 def markdown(results: Sequence[Result]) -> str:
     """The verdicts as tables, section by section, with the reasons of what is not as printed."""
     lines = [f"{headline(results)}.", ""]
     for title, group in groupby(results, key=lambda result: result.item.section):
-        headers = ["claim", "source", "verdict", "ratio", "instances"]
+        headers = ["claim", "source", "verdict", "evidence", "ratio", "instances"]
         lines += [f"## {title}", "", *table(headers, [_row(result) for result in group]), ""]
     for result in results:
         entry = result.item.entry
@@ -103,8 +116,9 @@ def markdown(results: Sequence[Result]) -> str:
 
 def _row(result: Result) -> list[str]:
     verdict, entry = result.verdict, result.item.entry
+    seen = decided(result.item, result.evidence) or ""
     numbers = ratio(result), str(verdict.instances)
-    return [f"`{entry.id}`", plain(entry.source), verdict.label, *numbers]
+    return [f"`{entry.id}`", plain(entry.source), verdict.label, seen, *numbers]
 
 
 def _data(complete: Sequence[tuple[Result, str | None]]) -> dict[str, Any]:

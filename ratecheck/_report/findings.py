@@ -21,6 +21,7 @@ from ratecheck._claims.families import (
 )
 from ratecheck._report.markdown import plain, sentence, table
 from ratecheck._report.notation import lines, ratio
+from ratecheck._verdicts.evidence import MEANING
 from ratecheck._verdicts.verdict import DOUBTS, Verdict
 
 #: A bound counts as attained where the ratio is one up to this: searches end near, not at, a limit.
@@ -47,11 +48,12 @@ def findings(records: Sequence[Record], replay: Mapping[str, str]) -> str:
         f"# Findings: {', '.join(papers)}",
         f"{_count(len(records), 'statement')} audited ({'; '.join(efforts)}). A statement is "
         "*violated* by an instance that meets its assumptions and was evaluated again with 40 and "
-        "80 digits, and *holds* if a search for such an instance found none; where a proof is "
-        "noted, the search only confirms it. A rate is *violated* or *consistent* by exponents "
-        "that are fitted, with an interval. The ratio is that of the tightest instance: the "
-        "measured side over the bound, for a lower bound the other way round. Vectors are in round "
-        "brackets, matrices row by row in square ones, one entry for each agent or state.",
+        "80 digits, and *holds* if a search for such an instance found none. What decided is said "
+        "in the words of the second table, the strongest only. A rate is *violated* or "
+        "*consistent* by exponents that are fitted, with an interval. The ratio is that of the "
+        "tightest instance: the measured side over the bound, for a lower bound the other way "
+        "round. Vectors are in round brackets, matrices row by row in square ones, one entry for "
+        "each agent or state.",
         _LEGEND,
         *_came_out(records),
         *_surprises(records),
@@ -67,24 +69,11 @@ def findings(records: Sequence[Record], replay: Mapping[str, str]) -> str:
 def _came_out(records: Sequence[Record]) -> list[str]:
     """How many statements came out how, and what decided."""
     rows = [[name, str(number)] for name, number in by_outcome(records).items()]
-    decided = Counter(_kind_of_evidence(record) for record in records)
-    proofs = [[name, str(decided[name])] for name in _EVIDENCE.values() if decided[name]]
+    decided = Counter(record.get("decided") for record in records)
+    proofs = [[k, said, str(decided[k])] for k, said in MEANING.items() if decided[k]]
     parts = ["\n".join(table(["statements that are", "number"], rows))]
-    return [*parts, "\n".join(table(["decided by", "number"], proofs))] if proofs else parts
-
-
-_EVIDENCE = {
-    "proved": "a proof in the note, which the search agrees with",
-    "certified": "a counterexample, certified with 40 and 80 digits",
-    "every": "each of the few instances that there are",
-    "searched": "a search that found no counterexample",
-    "fitted": "fitted exponents",
-}
-
-
-def _kind_of_evidence(record: Record) -> str:
-    kind = str(record.get("evidence") or "").partition(" ")[0].rstrip(",")
-    return _EVIDENCE.get(kind, "")
+    head = ["decided by", "that is", "number"]
+    return [*parts, "\n".join(table(head, proofs))] if proofs else parts
 
 
 def _rests_on(records: Sequence[Record]) -> list[str]:
@@ -260,6 +249,8 @@ def _refutation(
             f"This search found no counterexample (verdict: {record['verdict']}"
             f"{_tight(record)}); that the statement is false is known from the reasons below."
         )
+    if record.get("proof"):
+        parts.append(f"Certificate: {plain(record['proof'])}.")
     parts.append(f"*Where it breaks.* {plain(record['note'])}" if record["note"] else _UNEXPLAINED)
     better = by_id.get(record["corrected"] or "")
     if better is not None and better["id"] not in known:
@@ -330,7 +321,12 @@ def _sides(record: Record) -> tuple[str, str]:
 
 
 def _outcome(record: Record) -> str:
-    return f"{record['verdict']}{_weak(record)}{_tight(record)}"
+    return f"{record['verdict']}{_weak(record)}{_decided(record)}{_tight(record)}"
+
+
+def _decided(record: Record) -> str:
+    """What decided, behind a verdict."""
+    return f", {record['decided']}" if record.get("decided") else ""
 
 
 def _weak(record: Record) -> str:
@@ -398,7 +394,11 @@ def _by_section(records: Sequence[Record]) -> str:
 
 
 def _listed(records: Sequence[Record]) -> str:
-    return ", ".join(f"`{record['id']}`" for record in records)
+    """Ids, those with the same evidence together."""
+    kinds: dict[str, list[str]] = {}
+    for record in records:
+        kinds.setdefault(record.get("decided") or "", []).append(f"`{record['id']}`")
+    return "; ".join(f"{kind} {', '.join(ids)}".lstrip() for kind, ids in kinds.items())
 
 
 def _not_attained(records: Sequence[Record], sharp: Mapping[str, Record]) -> list[str]:
@@ -408,8 +408,10 @@ def _not_attained(records: Sequence[Record], sharp: Mapping[str, Record]) -> lis
         better = sharp.get(record["id"])
         sharper_form = f"`{better['id']}`, {_outcome(better)}" if better else ""
         name, source = f"`{record['id']}`", plain(record["source"])
-        rows.append([name, source, _ratio(record["ratio"]), sharper_form])
-    return table(["statement", "source", "tightest ratio", "sharper form, its ratio"], rows)
+        seen = record.get("decided") or ""
+        rows.append([name, source, seen, _ratio(record["ratio"]), sharper_form])
+    headers = ["statement", "source", "evidence", "tightest ratio", "sharper form, its ratio"]
+    return table(headers, rows)
 
 
 def _explained(record: Record) -> str:

@@ -8,10 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ratecheck._discover.catalogue import Item
+from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._discover.papers import installed
 from ratecheck._fallback import folders_of
 from ratecheck._verdicts.certificates import FILE, in_words, read
+from ratecheck._verdicts.evidence import Evidence, assumed, of_audit, of_certificate
 from ratecheck._verdicts.records import Records, Result, meaning_of_module, revisions_of_claims
 from ratecheck._verdicts.verdict import Verdict, evidence
 
@@ -30,18 +31,59 @@ def latest(item: Item, records: Records) -> Result | None:
 
 def proof(item: Item) -> str:
     """What the certificate proves that a paper keeps of its claim; empty without a current one."""
+    certificate = _certificate(item)
+    return "" if certificate is None else in_words(certificate, _premises(certificate))
+
+
+def decided(item: Item, said: str) -> Evidence | None:
+    """The strongest evidence for a verdict: that of a current certificate, or what an audit said.
+
+    Args:
+        item: the claim.
+        said: what decided the audit, as :attr:`ratecheck._verdicts.records.Result.evidence`.
+    """
+    certificate = _certificate(item)
+    if certificate is None:
+        return of_audit(said)
+    return of_certificate(certificate, _premises(certificate))
+
+
+def with_certificate(result: Result) -> dict[str, Any]:
+    """The record of a verdict; ``decided`` names the evidence and ``proof`` says what is proved."""
+    known = {"decided": decided(result.item, result.evidence) or "", "proof": proof(result.item)}
+    return {**result.to_record(), **known}
+
+
+def _certificate(item: Item) -> Mapping[str, Any] | None:
+    """The certificate that a paper keeps of its claim, if it is of the current code."""
     folder = _folder(item.entry.paper)
-    certificate = None if folder is None else _certificates(folder).get(item.id)
+    if folder is None or not (folder / FILE).is_file():
+        return None
+    certificate = _certificates(folder, (folder / FILE).stat().st_mtime_ns).get(item.id)
     if certificate is None or certificate["revision"] != meaning_of_module(item.origin):
-        return ""
-    return in_words(certificate)
+        return None
+    return certificate
+
+
+def _premises(certificate: Mapping[str, Any]) -> dict[str, Evidence | None]:
+    """The claims that a theorem assumes, with the evidence for each."""
+    known = {}
+    for name in assumed(certificate):
+        (item,) = find_claims([name])
+        folder = _folder(item.entry.paper)
+        verdict = None if folder is None else _claims(folder).get(name)
+        known[name] = decided(item, of_known(item, verdict).evidence if verdict else "")
+    return known
 
 
 def replay_path(item: Item, records: Records) -> Path:
     """The file with a claim's counterexample: the user's, or else that of its paper."""
     path, folder = records.replay_path(item), _folder(item.entry.paper)
     theirs = None if folder is None else folder / "counterexamples" / f"{item.id}.json"
-    return theirs if theirs is not None and not path.is_file() and theirs.is_file() else path
+    if theirs is None or path.is_file() or not theirs.is_file():
+        return path
+    here = Path.cwd()
+    return theirs.relative_to(here) if theirs.is_relative_to(here) else theirs
 
 
 @lru_cache
@@ -51,15 +93,12 @@ def _folder(paper: str) -> Path | None:
     folders = [] if package is None else folders_of(package)
     if not folders:
         return None
-    folder = Path(folders[0]) / "results"
-    here = Path.cwd()
-    return folder.relative_to(here) if folder.is_relative_to(here) else folder
+    return Path(folders[0]).resolve() / "results"
 
 
 @lru_cache
-def _certificates(folder: Path) -> dict[str, Mapping[str, Any]]:
-    if not (folder / FILE).is_file():
-        return {}
+def _certificates(folder: Path, written: int) -> dict[str, Mapping[str, Any]]:
+    """The certificates of a folder as they were written at a time."""
     return {certificate["id"]: certificate for certificate in read(folder)["certificates"]}
 
 

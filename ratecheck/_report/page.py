@@ -21,6 +21,7 @@ from ratecheck._report.stored import Stored
 from ratecheck._run.job import Outcome
 from ratecheck._store.files import check_writable, write_whole, writing
 from ratecheck._store.machine import machine, versions
+from ratecheck._verdicts.evidence import MEANING
 from ratecheck._verdicts.verdict import DOUBTS, Verdict
 
 
@@ -49,6 +50,7 @@ def page(stored: Stored, folder: Path) -> str:
         gaps=stored.gaps,
         statements=by_outcome(records),
         doubts=DOUBTS,
+        kinds={str(kind): meaning for kind, meaning in MEANING.items()},
         papers=chapters(records, outcomes, Place(folder), stored.of_models),
         claims=_claims(records),
         checks=rows_of_checks(outcomes),
@@ -83,7 +85,7 @@ def _claims(records: Sequence[Record]) -> list[Shown]:
             "constructed": record.get("constructed", ""),
             "verdict": record["verdict"],
             "label": Verdict.of_known(record).label,
-            "proof": record.get("proof", ""),
+            "evidence": record.get("proof") or record.get("decided", ""),
             "surprise": record["expected"] if record["verdict"] != record["expected"] else "",
             "current": record["current"],
             "ratio": ratio(record["ratio"]),

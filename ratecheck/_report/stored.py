@@ -12,7 +12,7 @@ from typing import Any
 from linsys import InputError
 from ratecheck._discover import catalogue, papers, project, registry
 from ratecheck._discover.table import Broken
-from ratecheck._report.kept import proof
+from ratecheck._report.kept import with_certificate
 from ratecheck._run.job import Job, Outcome
 from ratecheck._store import RESULTS
 from ratecheck._store.store import Store
@@ -189,8 +189,7 @@ def _verdicts(
         if result is None:
             unknown.append(item.id)
         else:
-            record = {**result.to_record(), "proof": proof(item)}
-            judged.append((record, current is not None))
+            judged.append((with_certificate(result), current is not None))
     told = []
     for record, is_current in judged + ([] if of else records.latest_of_users_files()):
         replay = records.counterexamples / f"{record['id']}.json"

@@ -18,7 +18,7 @@ from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._report import notation
 from ratecheck._report.describe import file_of
-from ratecheck._report.kept import latest, proof, replay_path
+from ratecheck._report.kept import decided, latest, proof, replay_path
 from ratecheck._report.terminal import console, say, show_list
 from ratecheck._report.words import in_words
 from ratecheck._verdicts.records import Records, Result
@@ -35,7 +35,7 @@ def show_results(results: Sequence[Result], records: Records) -> None:
         part = list(group)
         rows = [_row(result) for result in part]
         styles = {k: _style(result) for k, result in enumerate(part) if _style(result)}
-        headers = ("claim", "verdict", "ratio", "instances", "source")
+        headers = ("claim", "verdict", "evidence", "ratio", "instances", "source")
         show_list(headers, rows, ("source",), title, styles)
     told = [r for r in results if not r.ok or r.verdict.verdict == "violated"]
     for result in sorted(told, key=lambda r: not r.ok):  # surprises last, next to the summary
@@ -145,6 +145,8 @@ def description(item: Item, records: Records) -> dict[str, Any]:
         **{name: getattr(entry, name) for name in RELATIONS},
         "derivation": entry.derivation,
         "file": _file(item),
+        "decided": decided(item, last.evidence if last else "") or "",
+        "certificate": proof(item),
         "result": last and last.to_dict(),
     }
 
@@ -256,7 +258,8 @@ def _row(result: Result) -> list[str]:
     outcome, entry = result.verdict, result.item.entry
     surprise = "" if result.ok else f", EXPECTED {entry.expect}"
     verdict = f"{outcome.label}{surprise}"
-    return [entry.id, verdict, ratio(result), f"{outcome.instances:,}", entry.source]
+    seen = decided(result.item, result.evidence) or ""
+    return [entry.id, verdict, seen, ratio(result), f"{outcome.instances:,}", entry.source]
 
 
 def ratio(result: Result) -> str:

@@ -13,13 +13,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from ratecheck._verdicts.evidence import Evidence, named_in, of_certificate, unproved
+
 #: Beside the verdicts of a paper.
 FILE, TABLES = "certificates.json", "certificates.md"
 #: Numbers of at most so many characters are shown as they are.
 _SHOWN = 18
+#: On so many instances the assumptions of a theorem are evaluated, and its two sides compared.
+INSTANCES = 12
 
 #: What is known of a paper's claims, as in the file.
 Kept = Mapping[str, Sequence[Mapping[str, Any]]]
+#: Evidence for the claims that a theorem assumes, by their ids.
+Premises = Mapping[str, Evidence | None] | None
 
 
 def text(kept: Kept) -> str:
@@ -37,35 +43,59 @@ def read(folder: Path) -> Kept:
     return kept
 
 
-def in_words(certificate: Mapping[str, Any]) -> str:
-    """What a certificate proves, in a few words.
+def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:
+    """What a certificate proves, in a few words; the first are those of its kind of evidence.
+
+    Args:
+        certificate: plain JSON values.
+        premises: evidence for the claims that a theorem assumes, by their ids; by default they
+            count as not proved.
 
     >>> in_words({"kind": "counterexample", "arithmetic": "balls", "bits": 64})
     'proved false by balls of 64 bits'
     """
+    kind = of_certificate(certificate, premises)
     if certificate["kind"] == "counterexample":
         bits = f" of {certificate['bits']} bits" if certificate["bits"] else ""
-        return f"proved false by {certificate['arithmetic']}{bits}"
+        return f"{kind} by {certificate['arithmetic']}{bits}"
     if certificate["kind"] == "quadratic":
-        excess = certificate["excess"]
-        more = "" if excess == "0" else f", with 1 + {excess} times the bound"
-        if "found" in certificate:
-            more += f", the ratio is {float(certificate['found']['ratio']):.6g} at an instance"
-        told, number = certificate["theorem"], len(certificate["theorem"]["assumes"])
-        known = f" from {number} assumption{'s' * (number != 1)}"
-        if "itself" in told:
-            known += f", as it is one of them: {', '.join(told['itself'])}"
-        return f"proved for all dimensions by {certificate['arithmetic']}{known}{more}"
+        return f"{kind} by {certificate['arithmetic']}{_of_theorem(certificate, premises)}"
     if certificate["kind"] == "constant":
         sizes = ", ".join(f"{name} = {size}" for name, size in certificate["sizes"].items())
         low, high = certificate["ratio"]
-        return f"ratio proved in [{low}, {high}]{' for ' if sizes else ''}{sizes}"
+        return f"{kind}: ratio in [{low}, {high}]{' for ' if sizes else ''}{sizes}"
     met = "" if certificate["branches"] == "none" else " on the branches met"
     drawn = f" with {', '.join(certificate['drawn'])} as drawn" if certificate["drawn"] else ""
     return (
-        f"proved {_of_sizes(certificate)}{met}{drawn}, but for a chance below "
+        f"{kind}: {_of_sizes(certificate)}{met}{drawn}, but for a chance below "
         f"2^{certificate['log2_chance']}"
     )
+
+
+def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:
+    """What a theorem assumes, and how much more than the bound it shows.
+
+    >>> theorem = {"assumes": {"1. mine.lemma": "x >= 0", "2. a mean": "y >= 0"}}
+    >>> one = {"kind": "quadratic", "id": "mine.step", "theorem": theorem, "excess": "1/1000000"}
+    >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[1:73]
+    'from 2 assumptions (1 that is no claim) that 12 or more instances meet; '
+    >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[73:]
+    'mine.lemma is only searched; with 1 + 1/1000000 times the bound'
+    """
+    told, number = certificate["theorem"], len(certificate["theorem"]["assumes"])
+    alone = number - sum(map(bool, named_in(certificate)))
+    words = f" from {number} assumption{'s' * (number != 1)}"
+    words += f" ({alone} that {'is no claim' if alone == 1 else 'are no claims'})" * bool(alone)
+    words += f" that {INSTANCES} or more instances meet" * bool(number)
+    if "itself" in told:
+        words += f"; it is one of them, but for a factor: {', '.join(told['itself'])}"
+    for name, kind in unproved(certificate, premises).items():
+        words += f"; {name} is only {kind}" if kind else f"; {name} is not proved here"
+    if certificate["excess"] != "0":
+        words += f"; with 1 + {certificate['excess']} times the bound"
+    if "found" in certificate:
+        words += f"; the ratio is {float(certificate['found']['ratio']):.6g} at an instance"
+    return words
 
 
 def _of_sizes(identity: Mapping[str, Any]) -> str:
@@ -73,17 +103,17 @@ def _of_sizes(identity: Mapping[str, Any]) -> str:
 
     >>> sizes = [{"n": 1, "d": 1}, {"n": 2, "d": 1}]
     >>> _of_sizes({"sizes": sizes, "all_sizes": True})
-    'at every size of its space (n 1-2, d 1)'
+    'all of its space (n 1-2, d 1)'
     """
     sizes = identity["sizes"]
     if not identity["all_sizes"]:
-        return f"at {len(sizes)} combinations of sizes"
+        return f"{len(sizes)} combinations"
     ends = {name: (min(s[name] for s in sizes), max(s[name] for s in sizes)) for name in sizes[0]}
     axes = [
         f"{name} {low}" if low == high else f"{name} {low}-{high}"
         for name, (low, high) in ends.items()
     ]
-    return f"at every size of its space ({', '.join(axes)})" if axes else "for all numbers"
+    return f"all of its space ({', '.join(axes)})" if axes else "it has none"
 
 
 def counts(kept: Kept) -> dict[str, tuple[int, int]]:

@@ -49,6 +49,7 @@ from ratecheck._search.others import without_rounding
 from ratecheck._search.search import EFFORTS, Effort, Families, ScoredInstance, Search
 from ratecheck._search.small_numbers import with_small_numbers
 from ratecheck._search.witness import Witness, choose
+from ratecheck._verdicts.evidence import Evidence
 from ratecheck._verdicts.statistical import instances_of, sampled
 
 #: Counts the changes of what :func:`judge` finds or says. Verdicts kept with the papers carry it,
@@ -99,10 +100,9 @@ class Verdict:
         measured: first digits of the measured side there, in high precision where there is one.
         bound: the same of the bound.
         reason: one line on why the verdict is what it is, where that needs saying.
-        evidence: what decided: "proved" (the claim's note derives it, and the search agrees),
-            "certified at 40 and 80 digits" (a violation), "every instance checked" (where they are
-            few), "searched" (no violation was found), or "fitted, 2 exponents, each on 3 systems"
-            (a rate). Of a search, also how instances are constructed.
+        evidence: what decided, in the words of :class:`ratecheck._verdicts.evidence.Evidence`, such
+            as "confirmed at 40 and 80 digits" or "fitted, 2 exponents, each on 3 systems". Of a
+            search, also how instances are constructed.
         witness: what speaks for a counterexample: whether its numbers are "credible", whether it is
             "clear" (by 5 %), and which share of its neighbours within 1 % ("near") and 10 % ("far")
             violates the claim as well; and the "assumptions" that it was checked to meet. See
@@ -256,21 +256,21 @@ def evidence(entry: Entry, verdict: Verdict) -> str:
     if unfinished or verdict.verdict in ("error", "not checked"):
         return ""
     if isinstance(entry, StatisticalClaim):
-        return f"sampled, wrong with probability at most {entry.alpha:g}"
+        return f"{Evidence.SAMPLED}, wrong with probability at most {entry.alpha:g}"
     if isinstance(entry, RateClaim):
         of = [regime["systems"] for regime in verdict.details["regimes"]]
         counts = f"{min(of)} to {max(of)}" if min(of) < max(of) else f"{of[0]}"
         exponents = "one exponent" if len(of) == 1 else f"{len(of)} exponents, each"
-        return f"fitted, {exponents} on {counts} system{'s' * (max(of) != 1)}"
+        return f"{Evidence.FITTED}, {exponents} on {counts} system{'s' * (max(of) != 1)}"
     if verdict.verdict == "violated":
-        return f"certified at {' and '.join(map(str, DIGITS))} digits"
+        return f"{Evidence.CONFIRMED} at {' and '.join(map(str, DIGITS))} digits"
     if verdict.verdict == "holds" and entry.derivation:
-        return "proved"
+        return Evidence.DERIVED.value
     assert isinstance(entry, Claim)
     if entry.space.every_instance() is not None:
-        return "every instance checked"
+        return Evidence.EVERY.value
     where = f", constructed: {entry.space.constructed}" if entry.space.constructed else ""
-    return f"searched{where}"
+    return f"{Evidence.SEARCHED}{where}"
 
 
 def replay(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import ratecheck as rc
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._report import page as pages
 from ratecheck._report.chapters import Place, chapters
-from ratecheck._report.kept import known_in, of_known, proof
+from ratecheck._report.kept import known_in, of_known, with_certificate
 from ratecheck._report.stored import Stored
 from ratecheck._verdicts.certificates import read
 from ratecheck._verdicts.records import Result
@@ -29,11 +30,10 @@ def page() -> str:
     }
     told = [
         {
-            **of_known(item, known[item.id]).to_record(),
+            **with_certificate(of_known(item, known[item.id])),
             "current": True,
             "replay": "again",
             "instance": None,
-            "proof": proof(item),
         }
         for item in find_claims(())
         if item.id in known
@@ -78,11 +78,15 @@ def test_what_certificates_prove_is_said_of_each_statement(page: str) -> None:
     assert row is not None
     assert "proved for all dimensions by exact rationals" in row[0]
     chapter = page[page.index('id="paper-affpcl"') : page.index('id="paper-firm"')]
-    numbers = re.search(r"certificates prove (\d+) false ones and (\d+) true ones", chapter)
-    assert numbers is not None
-    kept = read(ROOT / "experiments" / "affpcl" / "results")["certificates"]
-    false = sum(one["kind"] == "counterexample" for one in kept)
-    assert (int(numbers[1]), int(numbers[2])) == (false, len(kept) - false)
+    told = re.search(r"Decided by: (.*?);", chapter)
+    assert told is not None
+    kinds = {kind: int(number) for number, kind in re.findall(r"(\d+) ([a-z ]+)", told[1])}
+    kept = Counter(
+        one["kind"] for one in read(ROOT / "experiments" / "affpcl" / "results")["certificates"]
+    )
+    assert kinds["proved false"] == kept["counterexample"]
+    assert kinds["proved for all dimensions"] + kinds["proved from premises"] == kept["quadratic"]
+    assert kinds["proved at sizes"] + kinds["enclosed"] == kept["identity"] + kept["constant"]
 
 
 def test_what_replaces_a_statement_of_ones_own_is_still_what_is_stated(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from linsys import InputError
 from linsys.linalg.balls import Undecided
 from ratecheck._certify.certificate import head, of_counterexample
+from ratecheck._certify.check import Wrong
 from ratecheck._certify.constants import found, verify_found
 from ratecheck._certify.enclosures import BITS, Unprovable, enclose
 from ratecheck._certify.gram.declared import (
@@ -20,7 +21,7 @@ from ratecheck._certify.gram.declared import (
 )
 from ratecheck._certify.gram.proof import prove
 from ratecheck._certify.gram.solve import Unproved
-from ratecheck._certify.gram.verify import Wrong, verify
+from ratecheck._certify.gram.verify import told, verify
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item
 from ratecheck._verdicts.certificates import in_words
@@ -85,11 +86,9 @@ def stated(theorem: Theorem) -> dict[str, Any]:
         if len(one.matrix) == 1 and one.matrix[0][0].is_multiple_of(problem.conclusion.slack)
     ]
     return {
-        "shows": str(problem.conclusion),
+        **told(problem),
         "text": theorem.text,
-        "assumes": {f"{i}. {one.name}": str(one) for i, one in enumerate(problem.assumed, 1)},
         **({"itself": itself} if itself else {}),
-        "parameters": list(problem.parameters),
         "power": theorem.power,
     }
 

@@ -23,11 +23,12 @@ from ratecheck._claims.space import Fault, quiet
 from ratecheck._discover.catalogue import Item, module, section
 from ratecheck._discover.papers import installed, modules
 from ratecheck._names import check_name
+from ratecheck._verdicts.certificates import INSTANCES
 
-#: Instances on which a theorem is compared with its claim, and the digits of that.
-INSTANCES, DIGITS = 12, 40
-#: So many times as many are drawn where none of them is one of the claim's space.
-_RARE = 25
+#: Digits with which a theorem is compared with its claim.
+DIGITS = 40
+#: So many times as many are drawn, where too few are instances of the claim's space.
+_RARE = (1, 25, 250)
 #: How far the two sides may be apart, relative to the sum of what they add up: rounding in 40
 #: digits, with room for what linear algebra loses of them.
 _SAME = 1e-20
@@ -255,7 +256,7 @@ def _broken(assumption: Any, instance: Mapping[str, Numbers], least: float) -> s
 def disagreement(theorem: Theorem, claim: Claim, total: int = INSTANCES, seed: str = "gram") -> str:
     """Why a theorem does not state its claim, from instances drawn of the claim's own space."""
     fewest = max(total, 4 * len(claim.space.all_sizes()))
-    for count in (fewest, _RARE * fewest):
+    for count in (times * fewest for times in _RARE):
         compared = 0
         for batch in draw(claim.space, seed, 0, count):
             kept = np.ones(len(batch), dtype=bool)
@@ -273,9 +274,9 @@ def disagreement(theorem: Theorem, claim: Claim, total: int = INSTANCES, seed: s
             if reason:
                 return reason
             compared += len(rows)
-        if compared:
+        if compared >= total:
             return ""
-    return "no instance of the claim's space was drawn"
+    return f"{total} instances of the claim's space must be compared; {compared} were drawn"
 
 
 def excess_of(text: Any) -> Fraction:

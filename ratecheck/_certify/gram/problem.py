@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from linsys import InputError
+from ratecheck._certify.check import SQUARES, TIMES
 from ratecheck._certify.gram.forms import (
     ONE,
     Atom,
@@ -23,10 +24,6 @@ from ratecheck._certify.gram.forms import (
     written,
 )
 
-#: What certificates call a Gram matrix; no assumption has this name.
-SQUARES = "squares"
-#: What it is called where a polynomial of parameters multiplies it, whose name follows.
-TIMES = "squares times "
 #: So often what is needed beside the multiples found so far is looked for, and so many multiples of
 #: one assumption are used.
 _ROUNDS, _FACTORS = 3, 24

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from ratecheck._certify.gram.problem import SQUARES, TIMES, Problem
+from ratecheck._certify.check import SQUARES, TIMES, Matrix, rationals
+from ratecheck._certify.gram.problem import Problem
 from ratecheck._certify.gram.solve import multipliers
-from ratecheck._certify.gram.verify import Matrix, rationals, verify
+from ratecheck._certify.gram.verify import verify
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Proof:
         """Verify it by exact arithmetic once more.
 
         Raises:
-            ratecheck._certify.gram.verify.Wrong: it is no proof.
+            ratecheck._certify.check.Wrong: it is no proof.
         """
         verify(self.problem, self.terms, self.excess)
 

@@ -1,7 +1,7 @@
 """The semidefinite program behind a proof, solved in float64, and its solution in exact rationals.
 
 What is sought are multipliers with bound - measured = sum of <multiplier, matrix>; see
-:mod:`ratecheck._certify.gram.verify`, which decides whether the result is a proof. The solver only
+:mod:`ratecheck._certify.check`, which decides whether the result is a proof. The solver only
 finds candidates.
 """
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linsys import InputError
+from ratecheck._certify.check import Wrong
 from ratecheck._certify.gram.forms import Form
 from ratecheck._certify.gram.problem import Problem, candidates
 from ratecheck._certify.gram.system import (
@@ -30,7 +31,7 @@ from ratecheck._certify.gram.system import (
     upper,
     whole_cell,
 )
-from ratecheck._certify.gram.verify import Wrong, verify
+from ratecheck._certify.gram.verify import verify
 from ratecheck._names import check_installed
 
 Floats = NDArray[np.float64]

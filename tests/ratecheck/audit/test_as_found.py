@@ -50,7 +50,7 @@ def assert_as_found(verdict: rc.Verdict, item: Any) -> None:
     assert verdict.reason.endswith(
         "before the counterexample was made simple; a larger limit allows it"
     )
-    assert verdict.evidence == "certified at 40 and 80 digits"
+    assert verdict.evidence == "confirmed at 40 and 80 digits"
     assert float(verdict.measured) == pytest.approx(1 - abs(x - 0.37))
 
 

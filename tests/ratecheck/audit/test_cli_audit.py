@@ -145,7 +145,7 @@ def test_show_says_all_about_a_claim(ratecheck: Call, judged: Path) -> None:
     said = ratecheck("audit", f"{MINE}::mine.mass_corrected", "--show", "--out", judged)
     assert said.out.count("sum p_k^2 <= max p_k sum p_k") == 1
     assert "\nPrinted as: ours\nIts proof uses: mine.norm\n" in said.out
-    assert "\n  proved\n" in said.out
+    assert "\n  derived\n" in said.out
     said = ratecheck("audit", f"{MINE}::mine.mass", "--show", "--json", "--out", judged)
     (described,) = json.loads(said.out)
     assert described["result"]["counterexample"] == {"p": [0.3, 0.7]}

@@ -33,7 +33,7 @@ def test_a_range_is_one_in_a_search_and_in_high_precision() -> None:
     assert rc.judge(declared(lambda K, x: (summed(K, x), K * x))).verdict == "holds"
     short = rc.judge(declared(lambda K, x: (summed(K, x), (K - 1) * x)))
     assert short.verdict == "violated"
-    assert short.evidence == "certified at 40 and 80 digits"
+    assert short.evidence == "confirmed at 40 and 80 digits"
 
 
 def test_other_places_that_take_integers() -> None:

@@ -27,9 +27,9 @@ def one_or_less(x: Any) -> Any:
 
 def test_evidence_is_what_decided() -> None:
     assert rc.judge(claim_of(one_or_less)).evidence == "searched"
-    assert rc.judge(claim_of(one_or_less, derivation="By definition.")).evidence == "proved"
+    assert rc.judge(claim_of(one_or_less, derivation="By definition.")).evidence == "derived"
     false = rc.judge(claim_of(lambda x: (x.max(), 0.5), derivation="?"))
-    assert false.evidence == "certified at 40 and 80 digits"
+    assert false.evidence == "confirmed at 40 and 80 digits"
     made = rc.Space(fields=ONE.fields, sizes=ONE.sizes, constructed="x is small")
     assert rc.judge(claim_of(one_or_less, made)).evidence == "searched, constructed: x is small"
     half = rc.Regime("all", "t", -1.0, -1.0, -1.0, -1.0, systems=3)
@@ -71,7 +71,7 @@ def test_families_are_those_of_all_that_a_proof_rests_on() -> None:
     assert families(first, known) == {}
 
 
-def test_the_counterexamples_of_a_family_are_certified() -> None:
+def test_the_counterexamples_of_a_family_are_confirmed() -> None:
     def half(x: Any) -> Any:
         return x.max(), 0.5
 

@@ -114,9 +114,9 @@ def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
         false("a"),
         false("own_reading", printed_as="ours", reading_of="mine.a"),
         false("read", reading_of="mine.true", reading="Section 4 calls the same thing so."),
-        record("true", evidence="proved"),
+        record("true", decided="proved for all dimensions", proof="proved so by rationals"),
         record("empty", "vacuous"),
-        record("also", evidence="searched, constructed: small ones"),
+        record("also", decided="searched"),
     ]
     page = findings(records, {})
     headings = re.findall(r"^##+ (.*)", page, re.MULTILINE)
@@ -145,8 +145,11 @@ def test_what_is_false_is_told_and_counted_by_what_is_printed() -> None:
         "false statement of ours": "2",
         "assumption that nothing meets": "2",
     }
-    assert "| a proof in the note, which the search agrees with | 1 |" in page
-    assert "| a search that found no counterexample | 1 |" in page
+    decided = page.partition("| decided by | that is | number |")[2].partition("\n\n")[0]
+    assert re.findall(r"\| (.*?) \| .*? \| (\d) \|", decided) == [
+        ("proved for all dimensions", "1"),
+        ("searched", "1"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +263,7 @@ def test_tightness_counts_what_is_attained_and_what_is_sharper() -> None:
     records = [
         record("a", ratio=1 - 1e-9),
         record("b", ratio=1 - 1e-5),
-        record("c", ratio=0.25),
+        record("c", ratio=0.25, decided="searched"),
         record("c_sharper", ratio=1.0, text="half of it", derivation="why", sharpens="mine.c"),
         record("e", kind="identity", relation="==", ratio=1.0),
         record("m", ratio=0.1, place="mine/main_bounds", note="only for large n"),
@@ -272,9 +275,10 @@ def test_tightness_counts_what_is_attained_and_what_is_sharper() -> None:
     assert chapter(page, "### Attained") == "\n- Mine, Section 1: `mine.a`, `mine.c_sharper`.\n"
     rows = chapter(page, "### Not attained").strip().splitlines()[2:]
     assert rows == [
-        "| `mine.m` | Mine, Lemma m | 0.1 |  |",
-        "| `mine.c` | Mine, Lemma c | 0.25 | `mine.c_sharper`, holds, tightest ratio 1 |",
-        "| `mine.b` | Mine, Lemma b | 0.9999 |  |",
+        "| `mine.m` | Mine, Lemma m |  | 0.1 |  |",
+        "| `mine.c` | Mine, Lemma c | searched | 0.25 | `mine.c_sharper`, holds, "
+        "tightest ratio 1 |",
+        "| `mine.b` | Mine, Lemma b |  | 0.9999 |  |",
     ]
     assert chapter(page, "### Sharper constants") == (
         "\n- Mine, Lemma c\\_sharper (`mine.c_sharper`; holds, tightest ratio 1). half of it "

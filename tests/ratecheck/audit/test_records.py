@@ -213,7 +213,7 @@ def test_a_weaker_search_does_not_take_a_counterexample_back(
     assert again.verdict.verdict == "violated"
     assert again.verdict.counterexample == {"p": [0.3, 0.7]}
     assert again.verdict.reason.startswith("known from a search before; this one tried 7 instances")
-    assert again.verdict.evidence.startswith("certified")
+    assert again.verdict.evidence.startswith("confirmed")
     assert replay.read_bytes() == stated
     # one that breaks the claim no more goes
     content = json.loads(stated)
@@ -310,7 +310,7 @@ def test_verdicts_of_the_same_code_and_effort_are_kept(
     assert [result.to_dict() | {"best": None} for result in three] == [
         result.to_dict() for result in again
     ]
-    assert again[1].verdict.evidence == "proved"
+    assert again[1].verdict.evidence == "derived"
     assert kept(items, tmp_path, "normal", 0) == []
     assert kept(items, tmp_path, "quick", 1) == []
     new = [Item(replace(items[0].entry, id="ood.other"), items[0].origin, items[0].section)]

@@ -18,8 +18,8 @@ import pytest
 import ratecheck as rc
 from linsys import InputError
 from linsys.linalg.balls import Undecided
-from ratecheck._certify import certificate, check
-from ratecheck._certify.check import Refused, verify
+from ratecheck._certify import against_claims, certificate
+from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable, enclose
 from ratecheck._certify.prove import Proof, certify, prove
 from ratecheck._claims.claim import Claim
@@ -210,7 +210,7 @@ def test_an_unknown_claim_is_refused() -> None:
 
 def test_a_checker_that_compares_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The refusals come from the comparison with what is computed anew."""
-    monkeypatch.setattr(check, "_compare", lambda *_: None)
+    monkeypatch.setattr(against_claims, "_compare", lambda *_: None)
     name, change, _ = FALSE["a moved enclosure"]
     assert verify(changed(name, change)).startswith("violated")
 
@@ -262,11 +262,11 @@ def test_a_file_without_certificates_is_refused(
     if content is not None:
         path.write_text(content)
     with pytest.raises(InputError, match=reason):
-        list(check.check_file(path))
+        list(against_claims.check_file(path))
 
 
 def test_the_checker_is_short() -> None:
-    assert len(Path(check.__file__).read_text().splitlines()) < 300
+    assert len(Path(against_claims.__file__).read_text().splitlines()) < 300
 
 
 @pytest.mark.slow

@@ -22,8 +22,8 @@ from linsys import InputError
 from linsys.linalg.boxes import coordinates
 from linsys.linalg.boxes_arithmetic import box_arithmetic
 from ratecheck._certify import constants
+from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.branch import Branching, grown
-from ratecheck._certify.check import Refused, verify
 from ratecheck._certify.cover import Coordinate, Cover, charts_of
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.examine import problem
@@ -398,7 +398,7 @@ def test_other_certificates_are_written_beside_those_of_constants(tmp_path: Path
     assert whole["unproved"] == []
     assert kept.enclosed(whole) == 1
     assert "| `bounds.mean` | n = 1 | 1 | 1.0005" in (tmp_path / kept.TABLES).read_text()
-    assert kept.in_words(whole["certificates"][0]).startswith("ratio proved in [1, 1.0005")
+    assert kept.in_words(whole["certificates"][0]).startswith("enclosed: ratio in [1, 1.0005")
 
 
 def test_a_claim_is_written_beside_the_others_and_a_file_anew(tmp_path: Path) -> None:
@@ -426,3 +426,57 @@ def {name}(i):
     assert names(f"{file}::mine.t*") == every
     file.write_text(measure.replace('"mine.three"', '"mine.four"'))
     assert names(str(file)) == ["mine.four", "mine.one", "mine.two"]
+
+
+def long_search(state: Path, doing: constants.Doing, limit: float = 60.0) -> Any:
+    return constants.constant(ITEMS["product"], limit=limit, state=state, doing=doing)
+
+
+def test_a_search_that_is_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill between two steps loses what came after the search was kept, and nothing else."""
+    monkeypatch.setattr(constants, "_FIRST", 0.0)  # only the search in the end is kept
+    monkeypatch.setattr(constants, "_KEPT", 0.0)
+    state, counts = tmp_path / "one.npz", list[int]()
+
+    def killed(boxes: int, left: int, gap: tuple[float, float]) -> None:
+        assert 0 < gap[0] <= gap[1]
+        counts.append(boxes)
+        if len(counts) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        long_search(state, killed)
+    kept_state = state.read_bytes()
+    assert counts[0] < counts[1] < counts[2]
+    again: list[int] = []
+    content, reason = long_search(state, lambda boxes, left, gap: again.append(boxes))
+    assert content is not None, reason
+    assert again[0] == counts[2]  # two steps were kept, and the third is done again
+    assert not state.exists()  # it is finished
+    for damaged in (kept_state[: len(kept_state) // 2], b"PK", b""):
+        state.write_bytes(damaged)
+        again.clear()
+        assert long_search(state, lambda boxes, left, gap: again.append(boxes))[0] == content
+        assert again[0] == counts[0]  # from the beginning
+
+
+def test_what_a_folder_has_is_checked_and_not_searched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = CliRunner().invoke
+    arguments = ["certify", f"{FILE}::bounds.mean", "--constant", "--out", str(tmp_path)]
+    first = run(app, [*arguments, "--limit", "20"])
+    path = tmp_path / "bounds.mean.constant.json"
+    content = json.loads(path.read_text())
+
+    def searched(*arguments: Any, **options: Any) -> Any:
+        raise AssertionError("searched again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("ratecheck._certify.prove.enclose_constant", searched)
+        assert run(app, [*arguments, "--limit", "20"]).output == first.output
+        # other sizes, another ratio, or another revision: what is there does not count
+        assert run(app, [*arguments, "--sizes", "n=2"]).exception.args == ("searched again",)
+        for name, value in (("ratio", ["1", "1.0001"]), ("revision", "0"), ("id", "bounds.other")):
+            path.write_text(json.dumps({**content, name: value}))
+            assert run(app, arguments).exception.args == ("searched again",), name

@@ -11,7 +11,8 @@ import pytest
 from experiments.benchmarks._textbook import RATES, problem
 from linsys import InputError
 from ratecheck import gram
-from ratecheck._certify.gram.verify import Wrong, verify
+from ratecheck._certify.check import Wrong
+from ratecheck._certify.gram.verify import verify
 
 KNOWN = {name: exact for name, (_, exact) in RATES.items()}
 

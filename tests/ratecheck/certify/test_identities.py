@@ -14,8 +14,8 @@ import pytest
 
 from linsys.linalg import degrees, precise, solve
 from linsys.linalg.degrees import NotRational, Rational, rational_arithmetic
-from ratecheck._certify import check, identities
-from ratecheck._certify.check import Refused, verify
+from ratecheck._certify import against_claims, identities
+from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.identities import Broken, decide
 from ratecheck._certify.prove import prove
@@ -271,7 +271,7 @@ def test_a_false_certificate_of_an_identity_is_refused(change: dict[str, Any], r
 def test_a_checker_that_draws_no_points_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     content = proved("square")
     outcome = decide(claim("square"))
-    monkeypatch.setattr(check, "decide", lambda claim, sizes: outcome)
+    monkeypatch.setattr(against_claims, "decide", lambda claim, sizes: outcome)
     assert verify(content | {"id": "same.nearly"}).startswith("identity: true")
 
 

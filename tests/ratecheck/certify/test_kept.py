@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from ratecheck._certify.check import check_file, verify
+from ratecheck._certify.against_claims import check_file, verify
 from ratecheck._discover import papers
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._report import kept as report_kept
-from ratecheck._report.kept import proof
+from ratecheck._report.export import AUTHORS, renew
+from ratecheck._report.kept import decided, proof
+from ratecheck._report.verdicts import show_claim
 from ratecheck._verdicts import certificates as kept
+from ratecheck._verdicts.evidence import MEANING, Evidence
+from ratecheck._verdicts.records import Records
 
 KEPT = {
     paper: Path(*package.split(".")) / "results" for paper, package in papers.installed().items()
@@ -57,6 +63,25 @@ def test_the_page_counts_what_is_kept() -> None:
         assert row in page, row
 
 
+def test_the_readme_adds_up_what_is_kept() -> None:
+    every = [kept.read(folder) for folder in KEPT.values()]
+    sums = {
+        name: [sum(kept.counts(whole)[name][k] for whole in every) for k in (0, 1)]
+        for name in ("false", "identities")
+    }
+    (proved, false), (true, identities) = sums["false"], sums["identities"]
+    bounds = sum(map(kept.enclosed, every))
+    said = (
+        f"Of {false} claims that are false at an instance {proved} are proved false, "
+        f"of {identities} identities {true} proved, and of {bounds} bounds the best constant"
+    )
+    readme = " ".join(Path("README.md").read_text().split())
+    assert said in readme
+    pages = [(folder / "verdicts.md").read_text() for folder in KEPT.values()]
+    steps = sum(page.count(f"| {Evidence.STEP} |") for page in pages)
+    assert f"{steps} of these from statements that are not proved so themselves" in readme
+
+
 @pytest.mark.parametrize("paper", KEPT)
 def test_some_certificates_are_verified(paper: str) -> None:
     """The first, a middle and the last one; all of them in the slow test."""
@@ -78,10 +103,77 @@ def test_an_audit_says_what_a_current_certificate_proves(monkeypatch: pytest.Mon
     assert proof(item) == "proved false by exact rationals"
     (identity,) = find_claims(["fslora.unbiased"])
     assert proof(identity) == (
-        "proved at every size of its space (N 1-2, s 1-2, m 1-2, n 1-2, r 1-3) with k as drawn, "
+        "proved at sizes: all of its space (N 1-2, s 1-2, m 1-2, n 1-2, r 1-3) with k as drawn, "
         "but for a chance below 2^-100"
     )
     (inequality,) = find_claims(["firm.lemma4_corrected"])
     assert proof(inequality) == ""
     monkeypatch.setattr(report_kept, "meaning_of_module", lambda origin: "another revision")
     assert proof(item) == ""
+
+
+#: A statement for each kind of evidence that a certificate gives.
+KINDS = {
+    "fslora.loss_bias": Evidence.FALSE,
+    "firm.lemma1": Evidence.ALL,
+    "affpcl.corE1": Evidence.STEP,
+    "fslora.unbiased": Evidence.SIZES,
+    "firm.batch_needed": Evidence.SIZES,
+    "firm.lemma10_corrected": Evidence.ENCLOSED,
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_page_has_the_same_word_for_the_evidence(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (item,), word = find_claims([name]), KINDS[name]
+    folder = KEPT[item.entry.paper]
+    verdicts, pages = (folder / "verdicts.md").read_text(), folder.resolve()
+    (row,) = [line for line in verdicts.splitlines() if line.startswith(f"| `{name}` |")]
+    assert row.split(" | ")[3] == word
+    monkeypatch.chdir(tmp_path)  # the word does not depend on where one asks
+    assert decided(item, "searched") == word
+    assert proof(item).startswith(word)
+    show_claim(item, Records(tmp_path, writable=False), None)
+    assert f"  {proof(item)}: ratecheck" in " ".join(capsys.readouterr().out.split("\n"))
+    assert f"| {word} | {MEANING[word]} |" in (pages / "findings.md").read_text()
+    assert re.search(rf"What decided them: [^;]*\d+ {word}", (pages / "authors.md").read_text())
+    monkeypatch.setattr(report_kept, "meaning_of_module", lambda origin: "another revision")
+    assert decided(item, "searched, as ever") == "searched"
+
+
+def test_a_premise_that_is_not_proved_is_named() -> None:
+    (item,) = find_claims(["affpcl.corE1"])
+    assert "; affpcl.e2 is only proved from premises;" in proof(item)
+    assert "affpcl.e1 is" not in proof(item)  # which is proved for all dimensions
+    assert "from 3 assumptions (1 that is no claim) that 12 or more instances meet" in proof(item)
+    (premise,) = find_claims(["affpcl.e2"])
+    assert "; affpcl.e2_H1 is only proved at sizes; " in proof(premise)
+
+
+def test_a_new_certificate_is_on_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = tmp_path / "mine" / "results"
+    shutil.copytree(KEPT["fslora"], paper)
+    shutil.copy(KEPT["fslora"].parent / AUTHORS, paper.parent)
+    monkeypatch.setattr(report_kept, "_folder", lambda name: paper)
+    items = find_claims(["fslora"])
+    renew(items[:1], paper)
+    words = "fslora.unbiased` | FSLoRA, Section 3.1 | holds | proved at sizes |"
+    before = {name: (paper / name).read_text() for name in ("verdicts.md", "findings.md", AUTHORS)}
+    whole = kept.read(paper)
+    fewer = [one for one in whole["certificates"] if one["id"] != "fslora.unbiased"]
+    (paper / kept.FILE).write_text(kept.text({**whole, "certificates": fewer}))
+    renew(items[:1], paper)
+    after = {name: (paper / name).read_text() for name in before}
+    assert [name for name in before if before[name] == after[name]] == []
+    assert (words in before["verdicts.md"], words in after["verdicts.md"]) == (True, False)
+
+
+def test_the_documentation_explains_every_word() -> None:
+    page = Path("docs/certificates.md").read_text()
+    table = page.partition("| word | what it means |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert table.splitlines() == [f"| {kind} | {meaning} |" for kind, meaning in MEANING.items()]
