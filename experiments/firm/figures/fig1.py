@@ -236,7 +236,7 @@ EXPERIMENT = rc.Experiment(
     title="FIRM against a server that resolves the conflict",
     source="Figure 1, Section 5",
     kind="figure",
-    profiles={"quick": Fig1Config(instances=16), "paper": Fig1Config(instances=60, replicates=16)},
+    profiles={"quick": Fig1Config(instances=24), "paper": Fig1Config(instances=60, replicates=16)},
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,

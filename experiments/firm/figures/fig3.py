@@ -218,7 +218,7 @@ EXPERIMENT = rc.Experiment(
     source="Figure 3, Section 5",
     kind="figure",
     profiles={
-        "quick": Fig3Config(instances=8, replicates=4),
+        "quick": Fig3Config(instances=10, replicates=4),
         "paper": Fig3Config(instances=60, replicates=16),
     },
     blocks=rc.Grid({"instance": "instances"}),

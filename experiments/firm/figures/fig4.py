@@ -184,7 +184,7 @@ EXPERIMENT = rc.Experiment(
     source="Figure 4, Appendix A.2.1",
     kind="figure",
     profiles={
-        "quick": Fig4Config(instances=13),
+        "quick": Fig4Config(instances=16),
         "paper": Fig4Config(instances=60, replicates=16),
     },
     blocks=rc.Grid({"instance": "instances"}),

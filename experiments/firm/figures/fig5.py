@@ -163,7 +163,7 @@ EXPERIMENT = rc.Experiment(
     title="IID prompts and uneven ones",
     source="Figure 5, Appendix A.2.2",
     kind="figure",
-    profiles={"quick": Fig5Config(instances=10), "paper": Fig5Config(instances=60, replicates=16)},
+    profiles={"quick": Fig5Config(instances=16), "paper": Fig5Config(instances=60, replicates=16)},
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,

@@ -282,7 +282,7 @@ EXPERIMENT = rc.Experiment(
     kind="rate",
     variable="M",
     profiles={
-        "quick": DriftObjectivesConfig(replicates=30),
+        "quick": DriftObjectivesConfig(),
         "paper": DriftObjectivesConfig(runs=100, draws=300),
     },
     blocks=blocks,

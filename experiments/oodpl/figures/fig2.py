@@ -295,7 +295,7 @@ EXPERIMENT = rc.Experiment(
     source="Figure 2, Section 4.2",
     kind="figure",
     profiles={
-        "quick": Fig2Config(instances=5),
+        "quick": Fig2Config(),
         "paper": Fig2Config(instances=40, K=1000, points=20, shifts=(0.2, 0.4, 0.6, 0.8, 1.0)),
     },
     blocks=rc.Grid({"instance": "instances"}),

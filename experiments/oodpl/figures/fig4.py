@@ -367,7 +367,7 @@ EXPERIMENT = rc.Experiment(
     source="Figure 4, Section 4.5",
     kind="figure",
     profiles={
-        "quick": BetaConfig(instances=5),
+        "quick": BetaConfig(),
         "paper": BetaConfig(instances=30, K=600, points=20),
     },
     blocks=rc.Grid({"instance": "instances"}),

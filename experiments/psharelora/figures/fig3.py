@@ -101,7 +101,7 @@ EXPERIMENT = rc.Experiment(
     source="Figure 3, Appendix D.3",
     kind="figure",
     profiles={
-        "quick": Fig3Config(instances=4),
+        "quick": Fig3Config(),
         "paper": Fig3Config(samples=5373, instances=24, tuning=4),
     },
     blocks=rc.Grid({"structure": STRUCTURES, "case": (0.0,), "method": SHARED}),

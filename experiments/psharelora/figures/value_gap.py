@@ -354,7 +354,7 @@ EXPERIMENT = rc.Experiment(
     source="Theorem 4.3, (3.4) and (3.5)",
     kind="figure",
     profiles={
-        "quick": ValueGapConfig(instances=20),
+        "quick": ValueGapConfig(),
         "paper": ValueGapConfig(
             sizes=(32, 128, 512, 2048), shares=(0.01, 0.03, 0.1, 0.3, 1.0, 3.0), instances=100
         ),

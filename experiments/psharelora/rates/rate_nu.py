@@ -237,7 +237,7 @@ EXPERIMENT = rc.Experiment(
     kind="rate",
     variable="nu",
     profiles={
-        "quick": RateNuConfig(replicates=150),
+        "quick": RateNuConfig(),
         "paper": RateNuConfig(replicates=1000, exact=49),
     },
     blocks=blocks,

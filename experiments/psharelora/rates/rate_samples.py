@@ -173,7 +173,7 @@ EXPERIMENT = rc.Experiment(
     kind="rate",
     variable="N_p",
     profiles={
-        "quick": RateSamplesConfig(seed=2, replicates=128),
+        "quick": RateSamplesConfig(seed=2),
         "paper": RateSamplesConfig(seed=2, replicates=600, many=128),
     },
     blocks=lambda config: config.pieces(EXACT, TAIL, TURN),

@@ -249,7 +249,7 @@ EXPERIMENT = rc.Experiment(
     kind="rate",
     variable="Sigma_tail",
     profiles={
-        "quick": RateTailConfig(replicates=70),
+        "quick": RateTailConfig(),
         "paper": RateTailConfig(d1=6, trajectories=18, replicates=400),
     },
     blocks=blocks,
