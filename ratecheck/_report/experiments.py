@@ -74,7 +74,8 @@ def show_summary(
     broken = [f"Did not run: {', '.join(failures)}"] if failures else []
     places = [
         f"Figures: {root / 'figures'}",
-        f"Every check: {index} (for programs: {program})",
+        f"Every check: {index}",
+        f"For programs: {program}",
     ]
     say(screen, [*fails[:_NAMED], *more, *broken, *places])
 
