@@ -25,7 +25,7 @@ _HEADERS = ("check", "predicted", "measured", "interval", "verdict")
 #: Verdicts of an interval that say no more than the outcome of the check.
 _PLAIN = ("confirmed", "consistent", "violated", "not decided")
 #: So many failures are named, then how many more there are, so that all fits on one screen.
-_NAMED = 12
+_NAMED = 10
 
 
 def show(outcome: Outcome) -> None:
