@@ -271,9 +271,11 @@ def answers_without_transient(kind: str, digits: int | None) -> list[Any]:
     return answers(with_transient(kind, [0, 1, 2, 3], digits is not None)[1], digits)
 
 
-@pytest.mark.parametrize("digits", [None, 40])
 @pytest.mark.parametrize("kind", ["chain", "transitions"])
-@pytest.mark.parametrize("order", [[0, 1, 2, 3], [3, 0, 1, 2], [1, 3, 2, 0]])
+@pytest.mark.parametrize(
+    ("order", "digits"),
+    [([0, 1, 2, 3], None), ([3, 0, 1, 2], None), ([1, 3, 2, 0], None), ([1, 3, 2, 0], 40)],
+)
 def test_transient_states_have_no_part_in_what_is_stationary(
     kind: str, order: list[int], digits: int | None
 ) -> None:
