@@ -254,15 +254,20 @@ def _broken(assumption: Any, instance: Mapping[str, Numbers], least: float) -> s
 
 
 def disagreement(theorem: Theorem, claim: Claim, total: int = INSTANCES, seed: str = "gram") -> str:
-    """Why a theorem does not state its claim, from instances drawn of the claim's own space."""
-    fewest = max(total, 4 * len(claim.space.all_sizes()))
+    """Why a theorem does not state its claim, from instances drawn of the claim's own space.
+
+    All that are drawn first are compared; of those drawn besides, a few of each combination of
+    sizes.
+    """
+    sizes = len(claim.space.all_sizes())
+    fewest, each = max(total, 4 * sizes), max(4, total // sizes + 1)
     for count in (times * fewest for times in _RARE):
         compared = 0
         for batch in draw(claim.space, seed, 0, count):
             kept = np.ones(len(batch), dtype=bool)
             for passes in batch.passing.values():
                 kept &= np.asarray(passes, dtype=bool)
-            rows = np.flatnonzero(kept)
+            rows = np.flatnonzero(kept)[: None if count == fewest else each]
             if not len(rows):
                 continue
             try:
