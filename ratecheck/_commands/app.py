@@ -73,6 +73,7 @@ from ratecheck._commands.arguments import (
     examples,
     report_file,
 )
+from ratecheck._discover.table import results as results_of_project
 from ratecheck._processes import interrupts, streams
 from ratecheck._store import RESULTS
 
@@ -188,6 +189,7 @@ def run(
         out, profile, threads, seed=seed, overrides=overrides, redraw=redraw, figures=not no_figures
     )
     alone = len(ids) == len(references) == 1 and (references == ids or is_reference(ids[0]))
+    _say_where(out)
     with runs.scheduled(scheduler, out, job.threads):
         _run(job, references, as_json, alone=alone)
     _exit(not broken)
@@ -223,6 +225,7 @@ def sweep(
     from ratecheck._commands import runs, sweeps
 
     name = " ".join(reference)
+    _say_where(out)
     shared = Path() if "://" in out else Path(out)
     with runs.scheduled(scheduler, shared, threads):
         done = sweeps.perform(name, settings or (), out, profile, threads, part)
@@ -301,6 +304,7 @@ def bridge(
         tensorboard=tensorboard,
         save_adapters=save_adapters,
     )
+    _say_where(out)
     reference = f"{registry.BRIDGE}/{name}"
     if plan or seconds is not None or (model is not None and not redraw):
         job = runs.planned(job, reference, seconds)
@@ -465,6 +469,7 @@ def rates(
     broken: list[str] = []
     chosen = registry.rates(paper, variables, _collected(broken))
     job = runs.job(out, profile, threads, seed=seed, figures=False)
+    _say_where(out)
     with runs.scheduled(scheduler, out, job.threads):
         outcomes = [runs.perform(job, reference) for reference in chosen]
     if as_json:
@@ -490,6 +495,7 @@ def reproduce(
 
     page.check_libraries()  # before hours of computing
     job = runs.job(out, profile, threads, seed=seed)
+    _say_where(out)
     with runs.scheduled(scheduler, out, job.threads):
         outcomes, failures = runs.perform_all(job)
         shown = list(outcomes.values())
@@ -579,6 +585,7 @@ def audit(
     else:
         from ratecheck._commands.runs import scheduled
 
+        _say_where(out)
         workers = cores() if threads is None else threads
         with scheduled(scheduler, out, workers):
             results = audits.judge(
@@ -612,6 +619,7 @@ def certify(
     if check is not None:
         _exit(commands.check(check, claims or (), as_json))
         return
+    _say_where(out.parent)
     with scheduled(scheduler, out):
         if constant or sizes:
             from ratecheck._commands import certify_constants
@@ -734,6 +742,13 @@ def _warn(text: str) -> None:
     line = f"ratecheck: {text}"
     width = width_of(sys.stderr)
     print("\n".join(wrapped(line, width) if width else [line]), file=sys.stderr, flush=True)
+
+
+def _say_where(out: Path | str) -> None:
+    """Say where results go that the user did not name a place for, if it is not below here."""
+    place = results_of_project()
+    if Path(out) == place != RESULTS:
+        _warn(f"results go to {place}, in the root of the project")
 
 
 def _collected(faults: list[str]) -> Callable[[str], None]:

@@ -9,6 +9,8 @@ from typing import Annotated
 import typer
 
 from ratecheck._commands import completion
+from ratecheck._discover.table import results
+from ratecheck._store import RESULTS
 
 #: The model of the profile for it, where none is given.
 LAPTOP_MODEL = "smollm2"
@@ -19,6 +21,16 @@ def folder(text: str | Path) -> Path:
     if not str(text).strip():  # as a path it would be the current folder
         raise typer.BadParameter(f"must name a folder; found {str(text)!r}")
     return Path(text)
+
+
+def _in_project(
+    context: typer.Context, option: typer.CallbackParam, value: Path | str
+) -> Path | str:
+    """A folder as the user gives it; one that is not given is in the root of the project."""
+    source = context.get_parameter_source(option.name or "")
+    if source is None or source.name != "DEFAULT":  # click's or typer's own enumeration
+        return value
+    return type(value)(results() / Path(value).relative_to(RESULTS))
 
 
 def report_file(places: Sequence[str] = ()) -> str:
@@ -119,7 +131,9 @@ Out = Annotated[
         envvar="RATECHECK_OUT",
         help="Folder of results and figures.",
         parser=folder,
+        callback=_in_project,
         metavar="PATH",
+        show_default="results, in the root of the project",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on stdout.")]
@@ -167,7 +181,9 @@ SweepOut = Annotated[
     typer.Option(
         "--out",
         envvar="RATECHECK_OUT",
+        callback=_in_project,
         metavar="PATH",
+        show_default="results, in the root of the project",
         help="Folder of results, or an address that fsspec knows, such as s3://bucket/results.",
     ),
 ]
@@ -282,7 +298,14 @@ Check = Annotated[
 ]
 Certificates = Annotated[
     Path,
-    typer.Option("--out", metavar="FOLDER", help="Folder of the certificates.", parser=folder),
+    typer.Option(
+        "--out",
+        metavar="FOLDER",
+        help="Folder of the certificates.",
+        parser=folder,
+        callback=_in_project,
+        show_default="results/certificates, in the root of the project",
+    ),
 ]
 Enclose = Annotated[
     bool, typer.Option("--constant", help="Enclose the best constants of bounds that hold.")

@@ -5,10 +5,13 @@ To look whether there is one imports nothing.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from ratecheck._store import RESULTS
 
 #: The file with the table, and the table's name in it.
 FILE, TABLE = "pyproject.toml", "ratecheck"
@@ -34,3 +37,13 @@ def find_table(broken: Broken) -> tuple[Path, Any] | None:
         if isinstance(tools, dict) and TABLE in tools:
             return path, tools[TABLE]
     return None
+
+
+def results() -> Path:
+    """Where results are unless the user says otherwise: in the root of the current project.
+
+    That is the folder of the file with the table, seen from the current folder; without a table the
+    current folder.
+    """
+    table = find_table(lambda fault: None)  # whoever reads the project says what is wrong
+    return RESULTS if table is None else Path(os.path.relpath(table[0].parent)) / RESULTS

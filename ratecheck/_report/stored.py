@@ -11,10 +11,9 @@ from typing import Any
 
 from linsys import InputError
 from ratecheck._discover import catalogue, papers, project, registry
-from ratecheck._discover.table import Broken
+from ratecheck._discover.table import Broken, results
 from ratecheck._report.kept import with_certificate
 from ratecheck._run.job import Job, Outcome
-from ratecheck._store import RESULTS
 from ratecheck._store.store import Store
 from ratecheck._verdicts.records import Records
 
@@ -97,7 +96,7 @@ def _stored(
     of: Sequence[str],
 ) -> Stored:
     words = ["--profile", profile, *([] if seed is None else ["--seed", str(seed)])]
-    place = [] if out == RESULTS else ["--out", str(out)]
+    place = [] if out == results() else ["--out", str(out)]
     job = Job(Store(out, writable=False), profile, seed, redraw=True)
     outcomes, absent = _outcomes(job, done, broken, of)
     of_models = registry.papers_of_models()

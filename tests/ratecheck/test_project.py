@@ -9,12 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ratecheck as rc
 from linsys import InputError
 from ratecheck._discover import catalogue, papers, project, registry
+from ratecheck._discover.table import results
 from ratecheck._new import write_project
 from ratecheck._report.chapters import Place, chapters
 from ratecheck._report.stored import stored
@@ -308,6 +310,74 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_results_are_in_the_root_of_the_project(
+    write: Write, ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write({"work/claims/a.py": a_claim()})
+    folders, kept = (root, root / "work", root / "deep" / "x"), []
+    for folder in folders:
+        monkeypatch.chdir(folder)
+        place = Path(os.path.relpath(root / "results"))
+        line = f"ratecheck: results go to {place}, in the root of the project\n"
+        told = "" if folder == root else line
+        audit = ratecheck("audit", "mine", "--threads", 1, "--json")
+        assert (audit.code, audit.err) == (0, told)
+        verdicts = (root / "results" / "audit").rglob("*.json")
+        kept.append({path: path.stat().st_mtime_ns for path in verdicts})
+        assert f"{place / 'report.html'}\n" == ratecheck("report").out
+        listed = ratecheck("audit", "--list", "mine", "--json")
+        assert [row["stored"] for row in json.loads(listed.out)] == ["holds", "holds"]
+        assert listed.err == ""
+    assert kept[0]
+    assert kept == [kept[0]] * len(folders)  # what the first one judged, the others found
+    assert list(root.rglob("results")) == [root / "results"]
+    ratecheck("audit", "mine", "--threads", 1, "--out", "results")
+    monkeypatch.setenv("RATECHECK_OUT", "mine")
+    ratecheck("audit", "mine", "--threads", 1)
+    assert {path.parent for path in root.rglob("audit")} == {
+        *(root / "results", root / "deep" / "x" / "results", root / "deep" / "x" / "mine")
+    }
+
+
+def test_every_command_with_results_finds_the_root(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.main import get_command
+
+    from ratecheck._commands.app import app
+
+    write({})
+    commands: Any = get_command(app)
+    places = {}
+    for name, one in commands.commands.items():
+        for option in one.params:
+            if option.envvar == "RATECHECK_OUT" or option.opts == ["--out"]:
+                with one.make_context(name, list(map(str, NEEDED.get(name, ())))) as context:
+                    places[name, option.name] = str(context.params[option.name])
+    certificates = places.pop(("certify", "out"))
+    assert certificates == "../../results/certificates"
+    assert {name for name, _ in places} == {
+        *("audit", "bridge", "certify", "list", "rates", "report", "reproduce", "run", "show"),
+        "sweep",
+    }
+    assert set(places.values()) == {"../../results"}
+
+
+#: What commands have to be given.
+NEEDED = {name: ["a"] for name in ("show", "run", "sweep", "bridge", "rates")}
+
+
+def test_without_a_table_results_are_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "pyproject.toml").write_text("[tool.other]\n")
+    monkeypatch.chdir(tmp_path / "inner")
+    assert results() == Path("results")
+    (tmp_path / "pyproject.toml").write_text("[tool.ratecheck]\nfiles = []\n")
+    assert results() == Path("../results")
+
+
 @pytest.mark.slow
 def test_commands_know_the_project(write: Write) -> None:
     decay = DECAY.replace("toy/decay", "mine/decay")
@@ -335,12 +405,13 @@ def test_commands_know_the_project(write: Write) -> None:
     shown = command(here, "show", "mine/decay", "--json")
     assert (shown.returncode, json.loads(shown.stdout)["id"]) == (0, "mine/decay")
     ran = command(here, "run", "mine/decay", "--json", "--no-figures")
-    assert (ran.returncode, ran.stderr) == (0, "")
+    told = "ratecheck: results go to ../results, in the root of the project\n"
+    assert (ran.returncode, ran.stderr) == (0, told)
     rates = command(here, "rates", "mine", "--json")
     assert rates.returncode == 1  # not all of the paper could be measured
     assert {row["experiment"] for row in json.loads(rates.stdout)} == {"mine/decay"}
     judged = command(here, "audit", "mine", "--json")
-    assert (judged.returncode, judged.stderr.startswith(fault)) == (1, True)
+    assert (judged.returncode, judged.stderr.startswith(told + fault)) == (1, True)
     assert [row["verdict"] for row in json.loads(judged.stdout)] == ["holds", "holds"]
     (root / "work" / "rates" / "broken.py").unlink()
     listed = command(here, "audit", "--list", "mine", "--json")
@@ -348,25 +419,25 @@ def test_commands_know_the_project(write: Write) -> None:
     assert [row["stored"] for row in json.loads(listed.stdout)] == ["holds", "holds"]
     page = command(here, "report")
     assert page.returncode == 0, page.stderr
-    text = (here / "results" / "report.html").read_text()
+    text = (root / "results" / "report.html").read_text()
     assert "mine/decay" in text
     assert text.count("No probability exceeds the bound.") == 2
     alone = command(here, "report", "mine")
-    assert (alone.returncode, alone.stdout) == (0, "results/report-mine.html\n"), alone.stderr
-    text = (here / "results" / "report-mine.html").read_text()
+    assert (alone.returncode, alone.stdout) == (0, "../results/report-mine.html\n"), alone.stderr
+    text = (root / "results" / "report-mine.html").read_text()
     assert "mine/decay" in text
     assert text.count("No probability exceeds the bound.") == 2
     assert "affpcl" not in text
     outside = root.parent / "elsewhere"
     outside.mkdir()
-    page = command(outside, "report", str(root / "work"), "--out", str(here / "results"))
+    page = command(outside, "report", str(root / "work"), "--out", str(root / "results"))
     assert page.returncode == 0, page.stderr
-    text = (here / "results" / "report-work.html").read_text()
+    text = (root / "results" / "report-work.html").read_text()
     assert text.count("No probability exceeds the bound.") == 1
     # of this folder alone
     assert "mine/decay" in text
     assert "affpcl" not in text
-    page = command(outside, "report", "firm", "--out", str(here / "results"))
+    page = command(outside, "report", "firm", "--out", str(root / "results"))
     assert page.returncode == 2
     assert "make them with `ratecheck audit firm --out" in page.stderr
     page = command(outside, "report", "nowhere")
