@@ -61,14 +61,27 @@ _SHORT = ("contextlib", "weakref", "_weakrefset")
 
 
 class TimeLimit(BaseException):
-    """The limit was hit; not an Exception, so that a measure's own handlers let it pass."""
+    """The limit was hit; not an Exception, so that a measure's own handlers let it pass.
+
+    Attributes:
+        meter: of limits within one another that of the one that was hit.
+    """
+
+    def __init__(self, message: str, meter: _Meter | None = None) -> None:
+        super().__init__(message)
+        self.meter = meter
+
+
+#: The limits in force, the outermost first.
+_in_force: list[tuple[_Meter, float]] = []
 
 
 @contextmanager
-def time_limit(seconds: float, *, imports: bool = False) -> Iterator[None]:
+def time_limit(seconds: float, *, imports: bool = False) -> Iterator[_Meter | None]:
     """Raise TimeLimit in the block when it has computed, or waited, for so many seconds.
 
-    An import in the block is interrupted only if ``imports``.
+    An import in the block is interrupted only if ``imports``. Of limits within one another the
+    outermost that was hit is raised. The block is given the meter; None where there is no limit.
 
     It works in the main thread of a process on systems with SIGALRM; elsewhere there is no limit,
     and whoever started the process must have one. Compiled code is interrupted only when it
@@ -82,26 +95,29 @@ def time_limit(seconds: float, *, imports: bool = False) -> Iterator[None]:
     ratecheck._processes.limit.TimeLimit: no answer within 0.01 s of CPU time
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
-        yield
+        yield None
         return
     meter, caller, running = _Meter(), sys._getframe(2), True
     here = threading.get_ident()
 
     def stop(number: int, frame: FrameType | None) -> None:
         if running and not _must_not_be_interrupted(frame, caller, imports):
-            waits = meter.waited > meter.spent
+            hit, after = next((one for one in _in_force if one[0].over(one[1])), _in_force[-1])
             raise TimeLimit(
-                f"no answer while it waited for {seconds:g} s"
-                if waits
-                else f"no answer within {seconds:g} s of CPU time"
+                f"no answer while it waited for {after:g} s"
+                if hit.waited > hit.spent
+                else f"no answer within {after:g} s of CPU time",
+                hit,
             )
 
     before = signal.signal(signal.SIGALRM, stop)
+    _in_force.append((meter, seconds))
     try:
         with _clock_watched(meter, seconds, lambda: signal.pthread_kill(here, signal.SIGALRM)):
-            yield
+            yield meter
     finally:
         running = False
+        _in_force.remove((meter, seconds))
         signal.signal(signal.SIGALRM, before)
 
 
@@ -156,6 +172,10 @@ class _Meter(event.Listener):
         """CPU seconds of all threads."""
         now = self._since if self._depth else time.process_time()
         return now - self._begun - self._compiled
+
+    def over(self, seconds: float) -> bool:
+        """Whether the block has computed, or waited until the last look, for so many seconds."""
+        return max(self.spent, self.waited) >= seconds
 
     def look(self) -> float:
         """The longer of both so far; to be called every _TICK seconds."""

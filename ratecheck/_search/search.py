@@ -7,7 +7,6 @@ seed and from names, so that a search repeats whatever else runs beside it.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -221,8 +220,13 @@ class Search:
         batch = (larger or to_come)[0]
         one = batch.subset(np.arange(len(batch))[[min(CORNERS, len(batch) - 1)]])
         self._watch(one.fields, 0)
-        with contextlib.suppress(TimeLimit), time_limit(_PATIENCE):
-            in_high_precision(self.claim, one.fields, DIGITS[0])
+        own = None
+        try:
+            with time_limit(_PATIENCE) as own:
+                in_high_precision(self.claim, one.fields, DIGITS[0])
+        except TimeLimit as error:
+            if error.meter is not own:  # the limit of the whole search
+                raise
 
     def _to_come(self, total: int) -> list[Batch]:
         """The instances that will be looked at, by their sizes, without those that are left out."""

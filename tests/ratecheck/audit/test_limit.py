@@ -81,6 +81,16 @@ def test_a_call_that_waits_is_interrupted() -> None:
         time.sleep(1000)
 
 
+@pytest.mark.parametrize(("outer", "inner"), [(0.3, 60.0), (60.0, 0.3)])
+def test_of_limits_within_one_another_the_one_that_was_hit_is_raised(
+    outer: float, inner: float
+) -> None:
+    hit = pytest.raises(TimeLimit, match=r"waited for 0\.3 s")
+    with hit as caught, time_limit(outer) as around, time_limit(inner) as within:
+        time.sleep(30.0)
+    assert caught.value.meter is (around if outer < inner else within)
+
+
 def test_signals_and_listeners_are_as_before() -> None:
     def state() -> tuple[Any, int]:
         listeners = event._registered[limit.COMPILATION]
