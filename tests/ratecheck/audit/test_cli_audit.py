@@ -60,7 +60,7 @@ def test_an_expected_violation_is_no_failure(ratecheck: Call, judged: Path) -> N
         "mine.mass: violated\n",
         "  no probability exceeds the sum of squares\n  measured 0.7, bound 0.58\n",
         "  p = [0.3, 0.7]\n  the proof squares a number below one\n",
-        "4 claims: 2 hold, 1 false as stated, 1 not checked; all as expected\n",
+        "4 claims: 2 hold, 1 not checked, 1 false as stated; all as expected\n",
         f"Verdicts: {judged / 'audit'}\n",
     ):
         assert text in said.out
@@ -294,7 +294,7 @@ def test_reproduce_judges_the_claims_as_well(
         said = ratecheck("reproduce", "--out", tmp_path / "out", *ONE)
         assert said.code == code
         assert ["toy", "2", "4", "0", "0", "0"] in [line.split() for line in said.out.splitlines()]
-        assert "4 claims: 2 hold, 1 false as stated, 1 not checked; " in said.out
+        assert "4 claims: 2 hold, 1 not checked, 1 false as stated; " in said.out
     assert "not as expected: mine.mass" in said.out
 
 
