@@ -99,17 +99,18 @@ def _python_files(folder: Path) -> list[Path]:
 def _below(folder: Path) -> Iterator[Path]:
     """What the folders of a folder hold; of files that are no paper's, those about ratecheck."""
     for inner in sorted(folder.iterdir()):
-        if (
-            inner.is_dir()
-            and not inner.is_symlink()
-            and not inner.name.startswith((".", "_"))
-            and inner.name not in _OTHERS
-            and not (inner / "pyvenv.cfg").exists()
-        ):
-            files = _of_paper(inner)
-            yield from files or filter(_is_about_ratecheck, _python_files(inner))
-            if not files:
-                yield from _below(inner)
+        with contextlib.suppress(PermissionError):  # what nobody may read is no paper
+            if (
+                inner.is_dir()
+                and not inner.is_symlink()
+                and not inner.name.startswith((".", "_"))
+                and inner.name not in _OTHERS
+                and not (inner / "pyvenv.cfg").exists()
+            ):
+                files = _of_paper(inner)
+                yield from files or filter(_is_about_ratecheck, _python_files(inner))
+                if not files:
+                    yield from _below(inner)
 
 
 def _is_about_ratecheck(path: Path) -> bool:

@@ -47,12 +47,13 @@ def say(screen: Console, lines: Sequence[str]) -> None:
     The width is that of the terminal, else that of the variable ``COLUMNS``, else 80. Commands stay
     whole, so that they can be copied.
     """
-    for line in lines:
-        folded = [line]
-        if _COMMAND not in line:
-            folded = wrapped(line, screen.width)
-        for part in folded:
-            screen.print(part, markup=False, highlight=False, soft_wrap=True)
+    folded = [
+        part
+        for line in lines
+        for part in ([line] if _COMMAND in line else wrapped(line, screen.width))
+    ]
+    if folded:
+        screen.print("\n".join(folded), markup=False, highlight=False, soft_wrap=True)
 
 
 def width_of(stream: TextIO) -> int | None:

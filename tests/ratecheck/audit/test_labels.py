@@ -96,7 +96,7 @@ def test_labels_and_constructions_are_told_everywhere(said: dict[str, str]) -> N
     for place in ("terminal", "findings.md"):  # which tell what is false in full
         for name in ("tie", "plain"):
             assert f"onstructed: {CONSTRUCTED[name]}" in said[place], (place, name)
-    assert "proved, constructed: both are small" in said["show"]
+    assert "derived, constructed: both are small" in said["show"]
 
 
 def test_an_error_is_counted_as_one_whatever_is_known_of_the_statement() -> None:
