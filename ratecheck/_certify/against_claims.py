@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from linsys import InputError
-from linsys.json_text import from_json
 from linsys.linalg.balls import Undecided
 from ratecheck._certify import constants
 from ratecheck._certify.certificate import of_identity, revision
@@ -26,6 +25,7 @@ from ratecheck._certify.gram import certificate as theorems
 from ratecheck._certify.identities import CHANCE, Broken, decide
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._verdicts.replay import json_in
 
 #: What a certificate has to say, by its kind.
 _KEYS = {
@@ -70,12 +70,7 @@ def check_file(path: Path, references: Sequence[str] = ()) -> Iterator[Checked]:
 
 def contents(path: Path) -> list[dict[str, Any]]:
     """The certificates in a file."""
-    try:
-        whole = from_json(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"certificate must be readable; found {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"certificate must be JSON; found {error} in {path}") from None
+    whole = json_in("certificate", path)
     certificates: Any = whole.get("certificates", [whole]) if isinstance(whole, dict) else whole
     are_some = isinstance(certificates, list) and bool(certificates)
     if not are_some or not all(isinstance(one, dict) for one in certificates):

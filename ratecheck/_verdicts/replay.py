@@ -74,12 +74,17 @@ def _item(name: str, file: Any, references: Sequence[str]) -> Item:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = from_json(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"replay file must be readable; found {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise InputError(f"replay file must be JSON; found {error} in {path}") from None
+    content = json_in("replay file", path)
     if not isinstance(content, dict):
         raise InputError(f"replay file must hold one object; found {type(content).__name__}")
     return content
+
+
+def json_in(what: str, path: Path) -> Any:
+    """What a JSON file holds; an error says what it should have been."""
+    try:
+        return from_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{what} must be readable; found {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(f"{what} must be JSON; found {error} in {path}") from None
