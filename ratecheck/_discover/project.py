@@ -35,6 +35,8 @@ PARTS = ("claims", "figures", "rates", "bridge")
 BRIDGE = PARTS[-1]
 #: Folders whose files are no paper's.
 _OTHERS = {"tests", "node_modules", "site-packages", "build", "dist"}
+#: The most folders that are looked through: the whole disk is no project.
+MOST = 10_000
 
 
 def modules(broken: Broken) -> list[tuple[Path, ModuleType]]:
@@ -97,20 +99,28 @@ def _python_files(folder: Path) -> list[Path]:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """What the folders of a folder hold; of files that are no paper's, those about ratecheck."""
-    for inner in sorted(folder.iterdir()):
-        with contextlib.suppress(PermissionError):  # what nobody may read is no paper
-            if (
-                inner.is_dir()
-                and not inner.is_symlink()
-                and not inner.name.startswith((".", "_"))
-                and inner.name not in _OTHERS
-                and not (inner / "pyvenv.cfg").exists()
-            ):
-                files = _of_paper(inner)
-                yield from files or filter(_is_about_ratecheck, _python_files(inner))
-                if not files:
-                    yield from _below(inner)
+    """What the folders of a folder hold; of files that are no paper's, those about ratecheck.
+
+    Raises:
+        InputError: there are more folders than a project has.
+    """
+    for number, (name, inner, _) in enumerate(os.walk(folder)):  # without what cannot be read
+        if number > MOST:
+            raise InputError(
+                f"folder must have at most {MOST} folders below it; found more in {folder} "
+                "(name the folder of the claims)"
+            )
+        place, files = Path(name), []
+        if number:
+            with contextlib.suppress(OSError):  # what nobody can read is no paper
+                files = _of_paper(place)
+                yield from files or filter(_is_about_ratecheck, _python_files(place))
+        inner[:] = [] if files else sorted(one for one in inner if _may_hold_files(place / one))
+
+
+def _may_hold_files(folder: Path) -> bool:
+    hidden = folder.name.startswith((".", "_")) or folder.name in _OTHERS
+    return not hidden and not os.path.exists(folder / "pyvenv.cfg")
 
 
 def _is_about_ratecheck(path: Path) -> bool:

@@ -153,6 +153,15 @@ def test_a_folder_of_folders(write: Write) -> None:
     ] == ["mine.a"]
 
 
+def test_a_whole_disk_is_no_project(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = write({"work/a.py": a_claim("a"), "work/x/y/b.py": a_claim("b")})
+    monkeypatch.setattr(project, "MOST", 2)  # x and y
+    assert ids(str(root / "work")) == ["mine.a", "mine.b"]
+    monkeypatch.setattr(project, "MOST", 1)
+    with pytest.raises(InputError, match=r"at most 1 folders below it; found more in .*work"):
+        ids(str(root / "work"))
+
+
 @pytest.mark.parametrize(
     ("files", "expected", "fault"),
     [
