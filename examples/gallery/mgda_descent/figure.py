@@ -1,37 +1,36 @@
-"""MGDA with three objectives: the shortest omega so far, beside what the theory says of it."""
+"""MGDA over its steps: the shortest omega so far, beside what the theory says of it."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
+from paper import Pair
 
 import ratecheck as rc
-from mgda.simplex import min_norm
 
 EXPONENT = -1.0  # of T in the bound
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepsConfig(rc.Config):
-    """Objectives, dimension and steps."""
+    """Dimension and steps."""
 
-    objectives: int = rc.param(3, low=2, doc="how many.")
     d: int = rc.param(20, low=2, doc="dimension.")
     T: int = rc.param(1000, low=50, doc="steps.")
 
 
 def compute(config: StepsConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     rng = np.random.default_rng(config.derive("objectives"))
-    curvature = np.geomspace(1e-4, 1, config.d)  # of all objectives, along axes of their own
-    axes = np.linalg.qr(rng.normal(size=(config.objectives, config.d, config.d)))[0]
-    A, c = axes * curvature @ axes.transpose(0, 2, 1), rng.normal(size=axes.shape[:2])
+    root = np.geomspace(0.01, 1, config.d)  # of the curvature, along axes of its own
+    axes = np.linalg.qr(rng.normal(size=(2, config.d, config.d)))[0]
+    pair = Pair(SimpleNamespace(C=axes * root, c=rng.normal(size=(2, config.d))))
     x, lengths = np.zeros(config.d), []
-    first = min(0.5 * e @ one @ e for one, e in zip(A, c, strict=True))  # f_j(x_0), and L = 1
+    first = pair.values(x).min()
     for _ in range(config.T):
-        u = (A @ (x - c)[:, :, None])[:, :, 0]
-        omega = min_norm(u.T).weights @ u
+        _, omega = pair.direction(x)
         lengths.append(omega @ omega)
-        x = x - omega
-    return {"T": np.arange(1, config.T + 1), "length": lengths, "first": 2 * first}
+        x = x - omega / pair.L
+    return {"T": np.arange(1, config.T + 1), "length": lengths, "first": 2 * pair.L * first}
 
 
 def analyse(config: StepsConfig, table: rc.Table) -> rc.Analysis:
@@ -56,7 +55,7 @@ EXPERIMENT = rc.Experiment(
     source="Fliege et al., Theorem 3.1",
     kind="rate",
     variable="t",
-    profiles={"quick": StepsConfig(), "paper": StepsConfig(objectives=5, T=10_000)},
+    profiles={"quick": StepsConfig(), "paper": StepsConfig(d=100, T=10_000)},
     blocks=rc.Grid({"run": (0,)}),
     compute=compute,
     analyse=analyse,

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from linsys.recursions import LinearRecursion
 
 PAPER = rc.Paper("td0", "TD(0)", "Bhandari, Russo, Singal: A Finite Time Analysis of TD Learning")
 
@@ -33,9 +32,9 @@ class Chain:
         """The expectation over the transitions."""
         return np.tensordot(self.p, values, axes=1)
 
-    def errors(self, step: Any) -> LinearRecursion:
+    def errors(self, step: Any) -> rc.LinearRecursion:
         """theta_t - theta_* with this step."""
-        return LinearRecursion.of_increments(-step * self.A, step * self.g, law=self.p)
+        return rc.LinearRecursion.of_increments(-step * self.A, step * self.g, law=self.p)
 
 
 CHAINS = rc.Space(
