@@ -11,7 +11,7 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,7 +37,8 @@ class Cost:
     Attributes:
         runs, rounds, measurements: how many of each there will be.
         timed: rounds that were made to find out.
-        round_s, measurement_s: seconds of one, a mean over all of them; 0 where there are none.
+        round_s, measurement_s: seconds of one, a mean over all of them; 0 where there are none. A
+            run's last measurement, which may test more than others, is taken to be like its first.
         setup_s: seconds before the first run begins, such as those of reading the model: once for a
             process that computes several times.
         other_s: seconds of all that is none of these, such as drawing data.
@@ -104,7 +105,7 @@ class Probe(Watch):
             self._setup = time.perf_counter() - self._begun
         self._runs.append({"round": _Steps(rounds), "measurement": _Steps(measurements)})
         self.rounds = 0 if self._runs[1:] and time.perf_counter() > self._end else _ROUNDS
-        self._open = 1 + min(rounds, self.rounds) if self.rounds else 0
+        self._open = 1 + min(rounds, self.rounds) + (measurements > 2) if self.rounds else 0
         self._last = (time.perf_counter(), self._tokens)
 
     def step(self, kind: str) -> None:
@@ -128,7 +129,7 @@ class Probe(Watch):
         seconds = time.perf_counter() - self._begun
         timed = {kind: [run[kind] for run in self._runs] for kind in ("round", "measurement")}
         counts = {kind: sum(steps.count for steps in each) for kind, each in timed.items()}
-        means = {kind: _means(steps) for kind, steps in timed.items()}
+        means = {kind: _means(steps, _TOTALS[kind]) for kind, steps in timed.items()}
         inside = sum(sum(steps.seconds) for each in timed.values() for steps in each)
         return Cost(
             runs=len(self._runs),
@@ -198,8 +199,22 @@ def probed(compute: Callable[[], Any], seconds: float = 60.0) -> Cost:
     return probe.cost(complete)
 
 
-def _means(runs: list[_Steps]) -> tuple[float, float]:
-    """Mean seconds of a run's last step and tokens, over the steps of runs that made some.
+def _of_rounds(count: int, made: Sequence[float]) -> float:
+    return count * made[-1]
+
+
+def _of_measurements(count: int, made: Sequence[float]) -> float:
+    """Of those at both ends, which may be more than the others, the first one was made."""
+    return 2 * made[0] + (count - 2) * made[1] if len(made) == 2 else count * made[0]
+
+
+_Total = Callable[[int, Sequence[float]], float]
+#: The total of a run's steps of a kind, from their number and those that were made.
+_TOTALS: dict[str, _Total] = {"round": _of_rounds, "measurement": _of_measurements}
+
+
+def _means(runs: list[_Steps], total: _Total) -> tuple[float, float]:
+    """Mean seconds and tokens of a step, over the steps of runs that made some.
 
     A rival's whole training may be one step of one run beside thousands of short ones.
     """
@@ -207,8 +222,8 @@ def _means(runs: list[_Steps]) -> tuple[float, float]:
     steps = sum(run.count for run in made)
     if not steps:
         return 0.0, 0.0
-    seconds = sum(run.count * run.seconds[-1] for run in made) / steps
-    return seconds, sum(run.count * float(np.mean(run.tokens)) for run in made) / steps
+    seconds = sum(total(run.count, run.seconds) for run in made)
+    return seconds / steps, sum(total(run.count, run.tokens) for run in made) / steps
 
 
 def _most_memory() -> int:

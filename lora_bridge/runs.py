@@ -295,7 +295,10 @@ def _beginning(
     measure: Callable[[State], Mapping[str, ArrayLike]],
     watch: Watch,
 ) -> Values:
-    """The rounds that ``watch`` wants, and the first measurement for all times."""
+    """The rounds that ``watch`` wants, and the first measurement for all times.
+
+    Where there are times between the first and the last, what is measured there is timed too.
+    """
     rounds, name = min(watch.rounds or 0, times[-1]), measure.__qualname__
     with memory_explained():
         if rounds or name not in watch.first:
@@ -304,6 +307,9 @@ def _beginning(
         for t in range(rounds):
             state = advance(state, t)
             watch.step("round")
+        if rounds and len(times) > 2:
+            measure(state)
+            watch.step("measurement")
     return {name: np.repeat(row, len(times), axis=0) for name, row in watch.first[name].items()}
 
 

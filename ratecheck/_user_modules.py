@@ -14,7 +14,8 @@ import builtins
 import hashlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import module_from_spec
@@ -175,7 +176,27 @@ class _Loader(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["__builtins__"] = self.modules.builtins()
-        super().exec_module(module)
+        uses_numba = b"numba" in self.get_data(self.path)
+        with _machine_code_apart(self) if uses_numba else nullcontext():
+            super().exec_module(module)
+
+
+@contextmanager
+def _machine_code_apart(loader: _Loader) -> Iterator[None]:
+    """In the block, what numba caches is kept apart from what it caches of the same file elsewhere.
+
+    Cached code is loaded with the module that it was compiled in, and processes that import the
+    file by its own name do not know ours.
+    """
+    from numba.core import config
+
+    settings: Any = config
+    folder = Path(loader.path).parent / "__pycache__" / loader.modules.name
+    before, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)
+    try:
+        yield
+    finally:
+        settings.CACHE_DIR = before
 
 
 class _OurLoader(Loader):

@@ -145,6 +145,18 @@ def test_a_single_long_round_beside_many_short_ones_counts_once() -> None:
     assert cost.tokens == pytest.approx(100 * 7 + 50, rel=1e-12)
 
 
+def test_what_is_tested_at_both_ends_alone_counts_twice() -> None:
+    model = small_model("llama")
+
+    def measure(t: int) -> dict[str, float]:
+        model(input_ids=torch.zeros(1, 50 if t in (0, 9) else 5, dtype=torch.long))
+        return {"x": 0.0}
+
+    cost = probed(lambda: repeated("a", lambda t, _: t + 1, 0, [0, 3, 6, 9], measure))
+    assert cost.measurements == 4
+    assert cost.tokens == pytest.approx(2 * 50 + 2 * 5, rel=1e-12)
+
+
 def test_free_memory_is_some_of_the_machine() -> None:
     free = free_memory()
     assert free is None or 0 < free < 2**50

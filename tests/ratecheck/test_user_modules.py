@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -131,6 +132,20 @@ def test_helpers_of_two_folders_have_one_name(write: Write) -> None:
         path = write(f"{folder}/claims.py", top="import helper", bound="helper.VALUE")
         assert bound(path) == value
     assert "helper" not in sys.modules
+
+
+def test_machine_code_is_kept_for_every_name_of_a_module(write: Write) -> None:
+    text = "import numba\n\n@numba.njit(cache=True)\ndef half(x):\n    return x / 2\n"
+    folder = write("kernels.py", text).parent
+    path = write(top="import kernels", bound="kernels.half(2.0)")
+    assert bound(path) == 1
+    plainly = [sys.executable, "-c", "import kernels; print(kernels.half(2.0))"]
+    for _ in range(2):  # compiled, and loaded
+        done = subprocess.run(plainly, cwd=folder, capture_output=True, text=True, check=True)
+        assert done.stdout == "1.0\n"
+    assert rc.find_claims([str(path)])
+    (folder / "kernels.py").touch()
+    assert bound(path) == 1
 
 
 def test_an_edited_module_is_read_again(write: Write) -> None:
