@@ -1,7 +1,7 @@
 """The pages that are made of what lies elsewhere: papers, gallery and the reference of packages.
 
 They are written below ``papers``, ``gallery`` and ``api`` when the site is built, and belong to no
-commit. The figures of the gallery are computed then, in seconds; what is computed is kept.
+commit.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import ast
 import inspect
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from gallery_pages import draw, figures, gallery  # beside this file
 
 ROOT = Path(__file__).parents[1]
 #: Titles of the packages' references.
@@ -27,15 +27,15 @@ PACKAGES = {
 
 def write_pages(docs: Path) -> None:
     """Write all of them anew."""
-    figures = _figures()
-    made = {"papers": _papers(), "gallery": _gallery(figures), "api": _api()}
+    draw()
+    made = {"papers": _papers(), "gallery": gallery(), "api": _api()}
     for name, pages in made.items():
         folder = docs / name
         shutil.rmtree(folder, ignore_errors=True)
         for place, text in pages:
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             (folder / place).write_text(text, encoding="utf-8")
-    for figure in figures:
+    for figure in figures():
         shutil.copy(figure, docs / "gallery")
 
 
@@ -61,40 +61,6 @@ def _papers() -> Iterator[tuple[str, str]]:
         "not and where its proof breaks, an instance to check by hand, and what is true instead."
     )
     yield "index.md", _contents("The five papers", about, listed)
-
-
-def _figures() -> list[Path]:
-    """The figures of the gallery, drawn anew from what is stored, which is computed if need be."""
-    results = ROOT / "results" / "gallery"
-    shutil.rmtree(results / "figures", ignore_errors=True)  # none of a paper that is gone
-    files = sorted(map(str, ROOT.glob("examples/gallery/*/figure.py")))
-    command = [sys.executable, "-m", "ratecheck", "run", *files, "--out", str(results)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:  # also where a check fails: the site must not show such a figure as ours
-        raise RuntimeError(f"figures of the gallery: {done.stderr or done.stdout}")
-    return sorted((results / "figures").glob("*-quick.png"))
-
-
-def _gallery(figures: list[Path]) -> Iterator[tuple[str, str]]:
-    """Papers that are not the five: what each file's docstring says, the figure, and the files."""
-    listed = []
-    for file in sorted(ROOT.glob("examples/gallery/*/paper.py")):
-        name = file.parent.name
-        docstring = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or name
-        title, _, text = docstring.partition("\n")
-        parts = [f"# {title.rstrip('.')}", text.strip()]
-        own = [figure.name for figure in figures if figure.name.startswith(f"{name}-")]
-        parts += [f"![{title}]({figure})" for figure in own]
-        for source in sorted(file.parent.glob("**/*.py")):
-            if source.name != "__init__.py":
-                inside = source.relative_to(ROOT)
-                parts.append(
-                    f"`{inside}`\n\n```{{literalinclude}} /../{inside}\n:language: python\n```"
-                )
-        yield f"{name}.md", "\n\n".join(parts) + "\n"
-        listed.append(name)
-    about = "Theorems of well-known papers, each paper in one folder that uses public names only."
-    yield "index.md", _contents("Gallery", about, listed)
 
 
 def _api() -> Iterator[tuple[str, str]]:

@@ -190,3 +190,9 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         text = (tmp_path / "site" / "gallery" / f"{name}.html").read_text()
         (figure,) = re.findall(rf'src="\.\./(_images/{name}-\w+-quick\.png)"', text)
         assert (tmp_path / "site" / figure).is_file()
+        claims = rc.find_claims([str(paper)])
+        assert text.count('<div class="math') >= len(claims)
+        for item in claims:  # as the command prints it, and in words
+            assert re.search(rf"{item.id} +{item.entry.expect}", re.sub("<.*?>", "", text))
+        verdicts = re.findall("<strong>(Holds|Violated)</strong>", text)
+        assert verdicts == [item.entry.expect.title() for item in claims]

@@ -84,8 +84,8 @@ globals().update({f"Test_{paper}": suite(paper) for paper in PAPERS})
 @pytest.mark.parametrize("paper", PAPERS)
 def test_a_paper_is_one_short_folder(paper: str) -> None:
     files = sorted(path.name for path in (GALLERY / paper).iterdir() if path.is_file())
-    assert files == ["figure.py", "paper.py"]
-    text = "".join((GALLERY / paper / name).read_text() for name in files)
+    assert files == ["figure.py", "paper.py", "theorems.md"]
+    text = "".join((GALLERY / paper / name).read_text() for name in files[:2])
     assert sum(bool(line.strip()) for line in text.splitlines()) < 150
     imports = set(re.findall(r"^(?:from|import) (\w+)", text, flags=re.MULTILINE))
     assert imports - sys.stdlib_module_names == {"numpy", "paper", "ratecheck"}
@@ -110,6 +110,16 @@ def test_a_claim_conforms_and_is_as_tight_as_the_table_says(name: str) -> None:
 def test_the_table_lists_all_claims_and_their_verdicts() -> None:
     stated = {name: told.partition(" | ")[0] for name, told in TABLE.items()}
     assert stated == {name: entry.expect for name, entry in CLAIMS.items()}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_every_theorem_has_a_formula(paper: str) -> None:
+    text = (GALLERY / paper / "theorems.md").read_text()
+    sections = re.findall(r"^## (\w+)\n\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert [f"{paper}.{name}" for name, _ in sections] == [
+        name for name in CLAIMS if name.startswith(f"{paper}.")
+    ]
+    assert all(re.search(r"^\$\$.*\$\$$", said, re.MULTILINE) for _, said in sections)
 
 
 @pytest.mark.parametrize("paper", PAPERS)
