@@ -136,6 +136,20 @@ def search_folders(folder: Path) -> list[Path]:
     return list(dict.fromkeys([folder, above, *project, Path.cwd()]))
 
 
+def put_on_path(folder: Path) -> None:
+    """Have this whole process find there what a user's file in this folder may import.
+
+    For who imports the file under its plain name, as pytest does.
+    """
+    for place in reversed(search_folders(folder)):
+        if str(place) in sys.path:
+            continue
+        if (place / "__init__.py").is_file():  # its modules may be called as Python's own
+            sys.path.append(str(place))
+        else:
+            sys.path.insert(0, str(place))
+
+
 def users_package(name: str, folders: Sequence[Path]) -> Path | None:
     """The folder that has a module or package of this name which is not ours, or None."""
     for folder in folders if name != "ratecheck" else ():

@@ -6,7 +6,8 @@ those whose text makes a claim; those that the table ``[tool.ratecheck]`` of the
 the test files that pytest imports anyway. ``pytest --ratecheck claims/`` imports all files that are
 given, also where a helper makes the claims. Without a path and a table, ``pytest --ratecheck``
 takes those that mention ratecheck, and with a table what it names also where ``testpaths`` does
-not. With
+not. A file imports what it imports in the command: what lies beside it, in its project or in the
+current folder. With
 
     [tool.pytest.ini_options]
     ratecheck_claims = ["*/claims/*.py"]
@@ -36,6 +37,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from ratecheck._user_modules import put_on_path
 
 if TYPE_CHECKING:
     from ratecheck._claims.claim import Entry
@@ -118,6 +121,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.suffix != ".py" or name.startswith("_") or name == "conftest.py":
         return None
     if _is_asked_for(file_path, parent.config):
+        put_on_path(file_path.resolve().parent)
         return ClaimsFile.from_parent(parent, path=file_path)
     return None
 

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,12 +51,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_pytest(
-    folder: Path, *options: str, cache: bool = False
+    folder: Path, *options: str, cache: bool = False, flags: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     plugin = ["-p", "no:ratecheck", "-p", "ratecheck.pytest_plugin"]
     plugin += [] if cache else ["-p", "no:cacheprovider"]
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "--rootdir", str(folder), *plugin, *options],
+        [sys.executable, *flags, "-m", "pytest", "--rootdir", str(folder), *plugin, *options],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -276,6 +276,31 @@ def test_what_passed_is_judged_again_when_it_changes(tmp_path: Path, workers: An
     mine.write_text(mine.read_text() + "\n# another line\n")
     assert said() == ("1 failed, 4 passed", "0")
     assert said() == ("1 failed, 4 passed", "4")
+
+
+@pytest.mark.parametrize("in_package", [False, True])
+def test_a_file_imports_what_it_imports_in_the_command(tmp_path: Path, in_package: bool) -> None:
+    project, claims = tmp_path / "project", tmp_path / "project" / "claims"
+    for name, text in {
+        "pyproject.toml": "",
+        "mine_values/one.py": "ONE = 1\n",
+        "claims/beside.py": "TWO = 2\n",
+        "claims/mine.py": MINE.read_text() + "from mine_values.one import ONE\n"
+        "from beside import TWO\nfrom here import THREE\n",
+        "../elsewhere/here.py": "THREE = 3\n",
+    }.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    if in_package:
+        (claims / "__init__.py").touch()
+    elsewhere = tmp_path / "elsewhere"
+    # the script `pytest`, unlike `python -m pytest`, does not put the current folder on the path
+    done = run_pytest(elsewhere, "-q", str(claims), flags=("-P",))
+    assert "4 passed" in done.stdout, done.stdout
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    audit = [sys.executable, "-P", "-m", "ratecheck", "audit", str(claims / "mine.py"), "--list"]
+    done = subprocess.run(audit, cwd=elsewhere, env=env, capture_output=True, text=True, check=True)
+    assert "mine.norm" in done.stdout
 
 
 def test_the_plugin_costs_nothing_before_it_is_used() -> None:
