@@ -67,6 +67,12 @@ def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:
     if expected:
         said = f"is expected {_EXPECTED.get(expected, f'to be {expected}')}, {said}"
     lines = [f"{entry.id} ({entry.source}) {said}: {' '.join(entry.text.split())}"]
+    return "\n".join([*lines, *evaluated(entry, verdict)])
+
+
+def evaluated(entry: Entry, verdict: Verdict) -> list[str]:
+    """What a verdict rests on, as lines: both sides, the reason, and the instance."""
+    lines = []
     if verdict.measured:
         ratio = "" if verdict.ratio is None else f", ratio {verdict.ratio:.6g}"
         lines.append(f"measured {verdict.measured}, bound {verdict.bound}{ratio}")
@@ -76,7 +82,9 @@ def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:
         content = {"id": entry.id, **_file(entry), "verdict": verdict.verdict}
         instance = json.dumps({**content, "instance": verdict.counterexample})
         lines += ["to replay: save the next line, then ratecheck audit --replay FILE", instance]
-    return "\n".join(lines)
+    elif verdict.best is not None:
+        lines += ["on the tightest instance found:", json.dumps(verdict.best)]
+    return lines
 
 
 def entry_of(claim: Any) -> Any:

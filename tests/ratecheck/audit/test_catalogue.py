@@ -213,6 +213,9 @@ def test_the_real_catalogue_is_sound() -> None:
         assert entry.latex, f"{name} has no formula"
         if entry.expect == "violated":
             assert entry.corrected is not None, f"{name} is false, and nothing corrects it"
+            assert entry.note, f"{name} is false, and its note does not say which step breaks"
+            read = entry.reading or not entry.reading_of
+            assert read, f"{name} does not say in `reading` why a reader may take it so"
         if entry.corrected is not None and entry.corrected not in PROVED_THERE:
             assert entries[entry.corrected].derivation, f"{entry.corrected} has no derivation"
 
