@@ -28,7 +28,7 @@ from ratecheck._claims.space import Fault, Fields, Imprecise, Unsettled, call, q
 CANDIDATE = 1 + 1e-9
 #: The excess over one that high precision must confirm. Constants such as math.sqrt(2) enter a
 #: measure as float64, so a smaller excess may come from them.
-_EXCESS = 1e-12
+EXCESS = 1e-12
 #: Sides below this share of the squared size of an instance are rounding.
 _ROUNDING = 1e-13
 #: The share of that rounding that counts against an instance: cancellation must not attract the
@@ -321,7 +321,7 @@ def ratio(relation: Relation, sides: Certificate) -> float | None:
         top, bottom = bottom, top
     if bottom <= 0 or not np.isfinite(top / bottom):
         return None
-    if not sides.violated and top / bottom > 1 + _EXCESS:
+    if not sides.violated and top / bottom > 1 + EXCESS:
         return None
     return float(top / bottom) + 0.0  # no -0.0
 
@@ -349,7 +349,7 @@ def certify(claim: Claim, fields: Fields) -> Certificate:
             assumption in high precision and in float64.
     """
     coarse, fine = (in_high_precision(claim, fields, digits) for digits in DIGITS)
-    violated = fine.tightness > 1 + _EXCESS
+    violated = fine.tightness > 1 + EXCESS
     doubtful = violated and not _agree(coarse, fine)
     if doubtful or abs(coarse.tightness - fine.tightness) > SAME:
         again = in_high_precision(claim, fields, DIGITS[1])
@@ -369,7 +369,7 @@ def certify(claim: Claim, fields: Fields) -> Certificate:
         measured=float(fine.measured),
         bound=float(fine.bound),
         # sides that are equal up to the rounding of any precision
-        tightness=fine.tightness if violated else min(fine.tightness, 1 + _EXCESS),
+        tightness=fine.tightness if violated else min(fine.tightness, 1 + EXCESS),
         text=fine.text,
     )
 

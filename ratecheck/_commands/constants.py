@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._report.terminal import console, dump, say
-from ratecheck._verdicts.constant import Constant, has_constant, tightest
+from ratecheck._verdicts.constant import ROUNDED, Constant, has_constant, tightest
 
 
 def show(
@@ -43,15 +43,23 @@ def _lines(one: Constant) -> list[str]:
     elif one.factor in (0, math.inf):
         lines = [f"{one.id}: no multiple of the bound is true"]
     else:
-        sides = f"measured {one.relation} {one.factor:.6g} * bound"
+        sides = f"measured {one.relation} {_factor(one.factor)} * bound"
         lines = [f"{one.id}: {sides} on every instance tried"]
     if one.sure is not None:
         direction = "smaller" if one.relation == "<=" else "larger"
         lines.append(
-            f"  no factor {direction} than {one.sure:.6g} is true, as this instance shows:"
+            f"  no factor {direction} than {_factor(one.sure)} is true, as this instance shows:"
         )
     if one.measured:
         lines.append(f"  measured {one.measured}, bound {one.bound}")
     lines += [f"  {name} = {json.dumps(values)}" for name, values in one.instance.items()]
     lines += [f"  {one.reason}"] if one.reason else []
     return [*lines, f"  {one.instances:,} instances tried"]
+
+
+def _factor(factor: float) -> str:
+    """A factor with six digits, or as its difference from one where these would not show it."""
+    difference = factor - 1
+    if ROUNDED < abs(difference) < 1e-4:
+        return f"(1 {'+' if difference > 0 else '-'} {abs(difference):.3g})"
+    return f"{factor:.6g}"

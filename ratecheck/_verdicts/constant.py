@@ -9,7 +9,7 @@ from typing import Any
 
 from linsys import InputError
 from linsys.validate import check_integer, check_number
-from ratecheck._claims.certificates import certify, ratio
+from ratecheck._claims.certificates import EXCESS, certify, ratio
 from ratecheck._claims.claim import Claim, Entry
 from ratecheck._claims.eased import eased
 from ratecheck._claims.space import Fault, Fields
@@ -19,7 +19,7 @@ from ratecheck._search.search import EFFORTS, Search
 from ratecheck._search.shrink import shrink
 from ratecheck._search.small_numbers import with_small_numbers
 from ratecheck._verdicts.testing import entry_of
-from ratecheck._verdicts.verdict import LIMITS, plain, tightest_instance
+from ratecheck._verdicts.verdict import FLOAT64_ONLY, LIMITS, plain, tightest_instance
 
 #: So many searches, each for a violation of the constant that the one before needed; an excess of
 #: so much over it counts as none.
@@ -28,6 +28,8 @@ _SEARCHES, _SETTLED = 12, 1e-6
 _ALL = 1e9
 #: What a simpler instance may lose of the constant.
 _GIVEN_UP = 0.01
+#: How far the quotient of two sides, each rounded to float64, may be from that of the sides.
+ROUNDED = 1e-15
 
 
 @dataclass(frozen=True)
@@ -171,11 +173,16 @@ class _Needed:
             self.reason = self.reason or "on no instance tried both sides are positive"
         elif self.quotient is None or verdict.ratio * tried > self.quotient:
             self.quotient, self.fields = verdict.ratio * tried, instance.fields
-            self.reason, self.certified = verdict.reason, not verdict.reason
+            self.reason = verdict.reason
+            self.certified = not verdict.reason.startswith(FLOAT64_ONLY)
 
     def constant(self, late: str = "", *, simple: bool = True) -> Constant:
         """What was found, at a simpler instance if that is to be looked for."""
         claim, quotient = self.claim, self.quotient
+        if quotient is not None and ROUNDED < quotient - 1 <= EXCESS and not self.reason:
+            self.reason = (
+                f"the excess is within the tolerance of {EXCESS:g}, so that the verdict is holds"
+            )
         told = {"instances": self.instances, "reason": late or self.reason}
         if quotient is None or self.fields is None:
             return Constant(claim.id, claim.relation, None, **told)  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,6 +17,7 @@ import pytest
 
 import ratecheck as rc
 from linsys import InputError
+from ratecheck._commands.constants import _lines
 from ratecheck._verdicts import constant as constant_module
 
 CHANCES = {"p": rc.simplex("k")}
@@ -145,6 +147,21 @@ def square(x):
     ]
     assert last.endswith(" instances tried")
     assert json.loads(said("--json"))[0]["factor"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("digits", "verdict"), [(7, "violated"), (10, "violated"), (13, "holds")])
+def test_the_constant_agrees_with_the_verdict_near_one(digits: int, verdict: str) -> None:
+    excess = Fraction(1, 10**digits)
+    near = declared("upper", lambda x: (x, 1 - excess + 0 * x), {"x": rc.interval()})
+    below = declared("lower", lambda x: (1 - excess + 0 * x, x), {"x": rc.interval()})
+    for one, sign in ((near, "+"), (below, "-")):
+        assert rc.judge(one).verdict == verdict
+        least = rc.tightest(one)
+        assert ("within the tolerance" in least.reason) is (verdict == "holds")
+        assert least.measured, "no instance shows it"
+        said = _lines(least)
+        assert f" (1 {sign} 1e-{digits:02}) * bound on every" in said[0]
+        assert f" than (1 {sign} 1e-{digits:02}) is true" in said[1]
 
 
 def test_of_several_those_that_are_no_bounds_are_named(

@@ -183,7 +183,7 @@ def test_two_precisions_that_disagree_ask_a_third_one() -> None:
     for rest in (1e-60, 0.0, -1e-60):
         none = certify(by_digits(at40=0.3, at80=0.1, at160=rest), INSTANCE)
         assert not none.violated
-        assert none.tightness <= 1 + certificates._EXCESS
+        assert none.tightness <= 1 + certificates.EXCESS
     with pytest.raises(Unsettled, match=r"inf with 80 digits, 0\.1 with 160 digits"):
         certify(by_digits(at40=-0.3, at80=np.inf, at160=0.1), INSTANCE)
     for last in (0.2, 1e-20, -1e-20, -0.1):
@@ -206,11 +206,11 @@ def test_what_is_not_violated_exceeds_no_bound(digits: dict[str, float]) -> None
     try:
         proof = certify(by_digits(**digits), INSTANCE)
     except Unsettled:
-        assert digits["at80"] > certificates._EXCESS
+        assert digits["at80"] > certificates.EXCESS
         return
-    assert proof.violated == (proof.tightness > 1 + certificates._EXCESS)
+    assert proof.violated == (proof.tightness > 1 + certificates.EXCESS)
     shown = ratio("<=", proof)
-    assert shown is None or proof.violated or shown <= 1 + 2 * certificates._EXCESS
+    assert shown is None or proof.violated or shown <= 1 + 2 * certificates.EXCESS
 
 
 def test_sides_that_are_rounding_have_no_ratio() -> None:
