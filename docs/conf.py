@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
-from pages import write_pages  # beside this file
+from links import PathLinks, link_names  # beside this file
+from pages import write_pages
 
 project = "ratecheck"
 release = importlib.metadata.version("ratecheck")
@@ -60,3 +61,5 @@ def setup(app: Any) -> None:
     """Write the pages that are made from the papers, the gallery and the packages."""
     write_pages(Path(__file__).parent)
     app.connect("autodoc-process-docstring", escape_formulas)
+    app.connect("html-page-context", link_names)
+    app.add_transform(PathLinks)

@@ -26,10 +26,11 @@ CHANGES = {
     ("README.md", 1): ("gamma=0.01", "gamma=0.001"),
     ("certificates.md", 0): ("p.show((x - a * g)", "p.show((x + a * g)"),
     ("expectation.md", 0): ("[0.25, 0.75]", "[0.5, 0.5]"),
-    ("expectation.md", 1): ("[0.4, 0.6]", "[0.2, 0.8]"),
-    ("expectation.md", 2): ("0.9 * x + 0.1", "0.8 * x + 0.2"),
-    ("expectation.md", 3): ("beta=5.0", "beta=0.05"),
-    ("expectation.md", 4): ("nu=1.0", "nu=2.0"),
+    ("expectation.md", 1): ("[0.0, 1.0]", "[0.5, 0.5]"),
+    ("expectation.md", 2): ("[0.4, 0.6]", "[0.2, 0.8]"),
+    ("expectation.md", 3): ("0.9 * x + 0.1", "0.8 * x + 0.2"),
+    ("expectation.md", 4): ("beta=5.0", "beta=0.05"),
+    ("expectation.md", 5): ("nu=1.0", "nu=2.0"),
     ("model.md", 0): ("gamma=0.01", "gamma=0.001"),
 }
 
@@ -185,6 +186,13 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     front = (tmp_path / "site" / "index.html").read_text()
     assert "https://cdn" not in front
     assert (tmp_path / "site" / "_static" / "mathjax" / "tex-chtml.js").is_file()
+    claim = (tmp_path / "site" / "tutorials" / "claim.html").read_text()
+    assert (
+        'href="../api/ratecheck.html#ratecheck.Paper.upper"' in claim
+    )  # names lead to the reference
+    expectation = (tmp_path / "site" / "tutorials" / "expectation.html").read_text()
+    assert re.search('href="../gallery/td0.html"><[^>]*>examples/gallery/td0<', expectation)
+    assert re.search(r'href="\.\./_downloads/\w+/is_affpcl_worth_it\.ipynb"', expectation)
     for paper in (ROOT / "examples" / "gallery").glob("*/paper.py"):
         name = paper.parent.name
         text = (tmp_path / "site" / "gallery" / f"{name}.html").read_text()

@@ -57,7 +57,7 @@ def on_cluster(
     """In this block what runs in worker processes runs on a Dask cluster.
 
     Args:
-        address: of a scheduler, such as "tcp://10.0.0.1:8786"; "local" for a cluster on this
+        address: of a scheduler, such as ``"tcp://10.0.0.1:8786"``; "local" for a cluster on this
             machine that lasts as long as the block; None for no cluster.
         folder: of the results, which workers on other machines have under the same path.
         workers: calls at a time, of a local cluster.
