@@ -21,6 +21,9 @@ from ratecheck._store.files import check_writable
 from ratecheck._store.machine import cores
 from ratecheck._store.store import Store
 
+#: What most experiments import, and takes long.
+_LIBRARIES = ("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.stats")
+
 
 @contextmanager
 def scheduled(address: str | None, out: Path, workers: int | None = None) -> Iterator[None]:
@@ -111,7 +114,10 @@ def _answers(
     if threads == 1 and elsewhere.current() is None:  # this process may as well do it
         yield from ((position, _outcome_or_reason(*task)) for position, task in enumerate(tasks))
         return
-    for position, future in call_in_processes(_outcome_or_reason, tasks, threads):
+    papers = [name.partition("/")[0] for _, name in tasks]  # experiments of one share computations
+    for position, future in call_in_processes(
+        _outcome_or_reason, tasks, threads, groups=papers, modules=_LIBRARIES
+    ):
         try:
             yield position, future.result()
         except Exception as error:  # its process ended

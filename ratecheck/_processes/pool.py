@@ -19,7 +19,8 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
@@ -58,6 +59,8 @@ def call_in_processes(
     arguments: Sequence[tuple[Any, ...]],
     workers: int,
     *,
+    groups: Sequence[Hashable] | None = None,
+    modules: Sequence[str] = (),
     timeout: float | None = None,
     look: Callable[[Collection[int]], None] = lambda running: None,
 ) -> Iterator[tuple[int, Future[_T]]]:
@@ -67,6 +70,9 @@ def call_in_processes(
         function: of a module, which a worker imports. What it prints goes to stderr.
         arguments: of each call.
         workers: how many calls run at a time, on this machine.
+        groups: of each call. A process keeps to a group as long as it has calls, so that what they
+            have in common is computed once; one that is out of groups helps with those of others.
+        modules: what calls import, which is then imported once for all processes.
         timeout: seconds by the clock that a call may take.
         look: called again and again with the positions of the calls that run.
 
@@ -86,10 +92,14 @@ def call_in_processes(
     attempts = [0] * len(arguments)
     todo = list(range(len(arguments)))
     there = elsewhere.current()
-    by = _by_one_pool if there is None else there.engine
     while todo:
         again = []
-        for position, future in by(function, arguments, todo, workers, timeout, look):
+        if there is None:
+            queue = _Queue(todo, groups)
+            calls = _by_pools(function, arguments, queue, workers, modules, timeout, look)
+        else:
+            calls = there.engine(function, arguments, todo, workers, timeout, look)
+        for position, future in calls:
             attempts[position] += 1
             if _is_lost(future) and attempts[position] < _ATTEMPTS:
                 again.append(position)
@@ -102,39 +112,87 @@ def _is_lost(future: Future[Any]) -> bool:
     return isinstance(future.exception(), BrokenProcessPool)
 
 
-def _by_one_pool(
+class _Queue:
+    """Positions of calls to come, by group in order of their first calls."""
+
+    def __init__(self, positions: Sequence[int], groups: Sequence[Hashable] | None) -> None:
+        self._groups: dict[Hashable, deque[int]] = {}
+        self._own: dict[int, Hashable] = {}
+        for position in positions:
+            group = ("alone", position) if groups is None else groups[position]
+            self._groups.setdefault(group, deque()).append(position)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))
+
+    def take(self, worker: int) -> int:
+        """The next call for a worker: of its group, of one that is nobody's, or the last of one."""
+        groups, own = self._groups, self._own
+        if not groups.get(own.get(worker)):
+            free = [g for g, calls in groups.items() if calls and g not in own.values()]
+            if not free:
+                return max(groups.values(), key=len).pop()
+            own[worker] = free[0]
+        return groups[own[worker]].popleft()
+
+
+def _by_pools(
     function: Callable[..., _T],
     arguments: Sequence[tuple[Any, ...]],
-    positions: Sequence[int],
+    todo: _Queue,
     workers: int,
+    modules: Sequence[str],
     timeout: float | None,
     look: Callable[[Collection[int]], None],
 ) -> Iterator[tuple[int, Future[_T]]]:
-    """Positions and futures of calls by one pool; the calls that it has when it breaks are lost."""
-    todo = list(reversed(positions))
-    running: dict[Future[_T], int] = {}
-    with processes(min(workers, len(todo)), function.__module__) as pool:
-        while todo or running:
-            # one call more than there are workers, so that none waits for its next one
-            while todo and len(running) <= workers and pool.active:
-                task = (function, arguments[todo[-1]])
-                with contextlib.suppress(RuntimeError):  # the pool has broken since
-                    running[pool.schedule(call_in_worker, args=task, timeout=timeout)] = todo.pop()
+    """Positions and futures of calls, each worker a pool of its own; what a broken one has is lost.
+
+    Calls that no pool is left for are lost, too.
+    """
+    running: dict[Future[_T], tuple[int, int]] = {}
+    ended: list[tuple[int, Future[_T]]] = []
+    with _pools(min(workers, len(todo)), function.__module__, *modules) as pools:
+        while todo or running or ended:
+            busy = {worker for _, worker in running.values()}
+            for worker, pool in enumerate(pools):
+                if todo and worker not in busy and pool.active:
+                    position = todo.take(worker)
+                    task = (function, arguments[position])
+                    try:
+                        made: Future[_T] = pool.schedule(call_in_worker, args=task, timeout=timeout)
+                        running[made] = position, worker
+                    except RuntimeError:  # the pool has broken since
+                        ended.append((position, _lost()))
+            yield from ended  # no worker waits for what is done with them
             interrupts.check()
-            look(running.values())
-            done = wait(running, timeout=1.0, return_when=FIRST_COMPLETED).done
-            for future in done:
-                yield running.pop(future), future
-            if not done and not pool.active:
-                for position in (*running.values(), *todo):
-                    lost: Future[_T] = Future()
-                    lost.set_exception(BrokenProcessPool("its process ended"))
-                    yield position, lost
-                return
+            look([position for position, _ in running.values()])
+            done = wait(running, 1.0, FIRST_COMPLETED).done if running else set()
+            ended = [(running.pop(future)[0], future) for future in done]
+            if not done:
+                broken = {worker for worker, pool in enumerate(pools) if not pool.active}
+                for future in [f for f, (_, worker) in running.items() if worker in broken]:
+                    ended.append((running.pop(future)[0], _lost()))
+                while todo and len(broken) == len(pools):
+                    ended.append((todo.take(0), _lost()))
+
+
+def _lost() -> Future[Any]:
+    """What a call has whose pool has broken."""
+    future: Future[Any] = Future()
+    future.set_exception(BrokenProcessPool("its process ended"))
+    return future
 
 
 @contextlib.contextmanager
-def processes(workers: int, *modules: str) -> Iterator[ProcessPool]:
+def _pools(workers: int, *modules: str) -> Iterator[list[ProcessPool]]:
+    """Pools of one process each, which take turns at compiling."""
+    with contextlib.ExitStack() as stack:
+        turns = stack.enter_context(_folder_of_turns()) if workers > 1 else None
+        yield [stack.enter_context(processes(1, *modules, turns=turns)) for _ in range(workers)]
+
+
+@contextlib.contextmanager
+def processes(workers: int, *modules: str, turns: Path | None = None) -> Iterator[ProcessPool]:
     """Processes that start clean, with these modules: a fork of this one would inherit threads."""
     with _ctrl_c_held_back():  # a callback during an import may swallow Ctrl-C
         from pebble import ProcessPool
@@ -147,7 +205,8 @@ def processes(workers: int, *modules: str) -> Iterator[ProcessPool]:
             _start_server(context)
         else:  # a worker has the environment of this process when it starts
             stack.enter_context(_one_thread_each())
-        turns = stack.enter_context(_folder_of_turns()) if workers > 1 else None
+        if turns is None and workers > 1:
+            turns = stack.enter_context(_folder_of_turns())
         pool = ProcessPool(
             max_workers=workers, initializer=_prepare_worker, initargs=(turns,), context=context
         )

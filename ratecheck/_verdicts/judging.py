@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -65,10 +65,21 @@ def judge_all(
         # by the wall clock, where the kernel counts no CPU time
         timeout = None if limit_module.KERNEL else limit + _GRACE
         for position, future in pool.call_in_processes(
-            _judge_in_worker, tasks, workers, timeout=timeout, look=look
+            _judge_in_worker,
+            tasks,
+            workers,
+            groups=[_shared(item) for item in ordered],
+            timeout=timeout,
+            look=look,
         ):
             item = ordered[position]
             yield item, _verdict_of_worker(future, item, limit, notes[position])
+
+
+def _shared(item: Item) -> Hashable:
+    """What claims have in common that one process computes once: their instances, or runs."""
+    space = getattr(item.entry, "space", None)
+    return item.origin if space is None else id(space)
 
 
 def _pace_in_words(rate: float) -> str:

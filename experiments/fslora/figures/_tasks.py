@@ -97,7 +97,9 @@ class TaskConfig(rc.Config):
 
     def draw(self, use: str, instance: int) -> Instance:
         """Instance number ``instance`` for "test" or "tuning"; the same object again if asked."""
-        return _drawn(self, use, instance)
+        names = ("seed", "tasks", "devices", "classes", "features", "samples", "test")
+        # figures that differ in other parameters share their instances
+        return _drawn(TaskConfig(**{n: getattr(self, n) for n in names}), use, instance)
 
     def _draw(self, task: Task, seed: int) -> tuple[Any, ...]:
         """W0, the devices' inputs and targets, test inputs and labels, the teacher's accuracy."""
@@ -147,7 +149,7 @@ PAPER: dict[str, Any] = {
 }
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _drawn(config: TaskConfig, use: str, instance: int) -> Instance:
     drawn = [
         config._draw(TASKS[name], config.derive("task", use, instance, name))

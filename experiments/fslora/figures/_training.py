@@ -15,16 +15,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 import ratecheck as rc
 from experiments.fslora.figures._classifiers import Instance
 from experiments.fslora.figures._tasks import TaskConfig, Values
 from linsys.sketching import FSLoRA
 from linsys.sketching.federated import Federated
+from linsys.sketching.sketch import support
 
 #: An algorithm of a step size and a seed.
 Method = Callable[[float, int], Federated]
@@ -55,7 +57,17 @@ class Curve:
 
 
 def train(algorithm: Federated, drawn: Instance, r: int, seed: int, times: Sequence[int]) -> Curve:
-    """Run up to the last of the increasing rounds ``times`` from modules of rank r."""
+    """Run up to the last of the increasing rounds ``times`` from modules of rank r.
+
+    Figures and tables have runs in common; one that was made is not made again.
+    """
+    return _trained(algorithm, drawn, r, seed, tuple(times))
+
+
+@lru_cache(maxsize=512)
+def _trained(
+    algorithm: Federated, drawn: Instance, r: int, seed: int, times: tuple[int, ...]
+) -> Curve:
     start = drawn.system.modules.start(r, np.random.default_rng(seed))
     state, up, down = algorithm.init(start, drawn.system), 0.0, 0.0
     limit = LOST * np.log(drawn.system.W0.shape[1])
@@ -161,9 +173,24 @@ def joined(parts: Sequence[Mapping[str, rc.Column]]) -> dict[str, rc.Column]:
 
 def fslora(config: TaskConfig, ranks: Sequence[int], compression: float | None = None) -> Method:
     """FSLoRA with these ranks, as a method of step size and seed."""
-    return lambda gamma, seed: FSLoRA(
+    return lambda gamma, seed: _FSLoRA(
         gamma=gamma, H=config.H, ranks=ranks, seed=seed, compression=compression
     )
+
+
+class _FSLoRA(FSLoRA):
+    """FSLoRA that remembers its sketches, as they are the same whatever the step size."""
+
+    def rows(self, device: int, round_: int, r: int) -> NDArray[np.int64]:
+        return _rows(self.seed, round_, device, r, self.ranks[device])
+
+
+@lru_cache(maxsize=1 << 16)
+def _rows(seed: int, round_: int, device: int, r: int, k: int) -> NDArray[np.int64]:
+    """The components that a device trains in a round; all of them need no draw."""
+    rows = np.arange(r) if k == r else support(seed, round_, device, r, k)
+    rows.flags.writeable = False
+    return rows
 
 
 def over_tasks(table: rc.Table, value: str = "accuracy", **where: Any) -> Values:

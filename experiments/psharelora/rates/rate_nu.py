@@ -127,9 +127,9 @@ def compute(config: RateNuConfig, block: rc.Block, context: rc.Context) -> rc.Co
             {"replicate": [0], "nu": config.grid}, squared=floors[0], law=floors[1]
         )
     numbers, squared = config.numbers(block), []
+    families = [(nu, config.users("isotropic", nu, config.k)) for nu in config.nu]
     for replicate in numbers:
-        for nu in config.nu:
-            one = config.users("isotropic", nu, config.k)
+        for nu, one in families:
             [fit] = config.fits(one, config.copies, [config.N_p], nu, int(replicate))
             squared.append(one.error(fit.B) ** 2)
     axes = {"replicate": numbers, "nu": np.array(config.nu)}

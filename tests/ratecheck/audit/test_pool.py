@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -147,17 +148,37 @@ def test_a_pool_that_breaks_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_claim_that_always_breaks_its_pool_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = list[int]()
 
-    def broken(function: Any, arguments: Any, positions: Sequence[int], *more: Any) -> Any:
-        begun.extend(positions)
-        for position in positions:
+    def broken(function: Any, arguments: Any, todo: pool._Queue, *more: Any) -> Any:
+        while todo:
+            begun.append(position := todo.take(0))
             future = Future[Any]()
             future.set_exception(BrokenProcessPool("as a real one has it"))
             yield position, future
 
-    monkeypatch.setattr(pool, "_by_one_pool", broken)
+    monkeypatch.setattr(pool, "_by_pools", broken)
     judged = verdicts(f"{FILES / 'mine.py'}::mine.norm", workers=1)["mine.norm"]
     assert (judged.verdict, judged.reason) == ("error", "its process ended")
     assert begun == [0] * 3
+
+
+def test_a_worker_keeps_to_its_group_and_then_helps_with_the_longest_one() -> None:
+    todo = pool._Queue(range(6), ["a", "b", "a", "b", "a", "b"])
+    assert [todo.take(worker) for worker in (0, 1, 0, 0)] == [0, 1, 2, 4]
+    assert todo.take(0) == 5  # no group is nobody's: the last call of the other worker's
+    assert (todo.take(1), len(todo)) == (3, 0)
+
+
+def test_calls_without_groups_are_made_in_their_order() -> None:
+    todo = pool._Queue([3, 1, 2], None)
+    assert [todo.take(worker) for worker in (0, 1, 0)] == [3, 1, 2]
+
+
+def test_every_call_of_every_group_is_made_once() -> None:
+    calls = [(float(number), 0.0) for number in range(6)]
+    made = list(pool.call_in_processes(math.hypot, calls, 2, groups=["a", "b", "b"] * 2))
+    assert sorted((position, future.result()) for position, future in made) == [
+        (number, float(number)) for number in range(6)
+    ]
 
 
 def test_workers_have_one_thread_and_this_process_keeps_its_own(
