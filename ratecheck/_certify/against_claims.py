@@ -18,7 +18,7 @@ from typing import Any
 from linsys import InputError
 from linsys.linalg.balls import Undecided
 from ratecheck._certify import constants
-from ratecheck._certify.certificate import of_identity, revision
+from ratecheck._certify.certificate import digits, of_identity, revision
 from ratecheck._certify.check import FORMAT, Wrong, apart, interval
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, enclose
 from ratecheck._certify.gram import certificate as theorems
@@ -92,7 +92,7 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
             f"{content.get('format')!r} and {kind!r}"
         )
     if missing := sorted((_EVERY | _KEYS[kind]) - set(content)):
-        raise Refused(f"certificate must have {', '.join(missing)}; found none of them")
+        raise Refused(f"certificate must have {', '.join(missing)}; found none of it")
     item = _item(content, references)
     claim = item.entry
     if not isinstance(claim, Claim):
@@ -156,7 +156,10 @@ def _item(content: Mapping[str, Any], references: Sequence[str]) -> Item:
     name, file = str(content["id"]), content.get("file")
     paths = [r.partition("::")[0] for r in references if ".py" in r]
     paths = paths or ([str(file)] if file else [])
-    return find_claims([f"{path}::{name}" for path in paths] or [name])[0]
+    items = find_claims([f"{path}::{name}" for path in paths] or [name])
+    if [item.id for item in items] != [name]:  # a pattern is the id of no claim
+        raise Refused(f"`id` must be that of one claim; found {name!r}")
+    return items[0]
 
 
 def _cases(content: Mapping[str, Any]) -> list[Case]:
@@ -201,6 +204,8 @@ def _compare(content: Mapping[str, Any], stated: Sequence[Case], claim: Claim) -
                     f"`{name}` must hold [{float(least):.17g}, {float(most):.17g}]; found "
                     f"[{float(low):.17g}, {float(high):.17g}]"
                 )
+    if content["digits"] != (known := digits(enclosed.cases)):
+        raise Refused(f"`digits` must be {known}; found {content['digits']!r}")
     if dict(enclosed.assumptions) != content["assumptions"]:
         raise Refused(f"`assumptions` must be {dict(enclosed.assumptions)}")
     if list(enclosed.constants) != content["constants"]:

@@ -196,8 +196,11 @@ def _middles(one: Coordinate, a: Numbers, b: Numbers) -> Numbers:
 def replay(
     problem: Problem, tree: str, target: float, proved: float,
     doing: Callable[[int], None] = lambda done: None,
-) -> int:  # fmt: skip
-    """Go through a tree and evaluate every box of it anew; how many there are.
+) -> tuple[int, bool]:  # fmt: skip
+    """Go through a tree and evaluate every box of it anew.
+
+    Returns:
+        How many boxes there are, and whether the bound is nowhere negative in them.
 
     Raises:
         Unprovable: a leaf is not proved, or the tree has other boxes.
@@ -207,10 +210,11 @@ def replay(
     except (ValueError, zlib.error) as error:
         raise Unprovable(f"the tree is not readable: {error}") from None
     codes = np.frombuffer(data, dtype=np.uint8)
-    at = 0
+    at, signed = 0, True
 
     def stated(examined: Examined) -> Any:
-        nonlocal at
+        nonlocal at, signed
+        signed &= not examined.negative.any()
         count = len(examined.ratio)
         own = codes[at : at + count].astype(int)
         if len(own) < count:
@@ -229,7 +233,7 @@ def replay(
     _by_levels(problem, target, proved, stated)
     if at != len(codes):
         raise Unprovable(f"the tree must have {at} boxes; it has {len(codes)}")
-    return at
+    return at, signed
 
 
 def grown(problem: Problem, target: float, proved: float, most: int) -> tuple[str, int]:

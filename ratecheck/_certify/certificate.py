@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -46,7 +46,7 @@ def of_counterexample(
         **head(item, "counterexample"),
         "arithmetic": "balls" if enclosed.bits else "exact rationals",
         "bits": enclosed.bits,
-        "digits": _digits(enclosed.cases),
+        "digits": digits(enclosed.cases),
         "constants": list(enclosed.constants),
         "assumptions": dict(enclosed.assumptions),
         "cases": [
@@ -110,7 +110,7 @@ def _decimal(value: Fraction, rounding: str) -> str:
     return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
-def _digits(cases: tuple[Case, ...]) -> int:
+def digits(cases: Sequence[Case]) -> int:
     """So many digits of both sides are known, at most 25; all of them where they are exact."""
     known = [_known(side) for case in cases for side in (case.measured, case.bound)]
     return min(known)
@@ -119,7 +119,7 @@ def _digits(cases: tuple[Case, ...]) -> int:
 def _known(interval: Interval) -> int:
     low, high = interval
     width, size = high - low, max(abs(low), abs(high))
-    for digits in range(_DIGITS, 0, -1):
-        if width * 10**digits <= size:
-            return digits
+    for count in range(_DIGITS, 0, -1):
+        if width * 10**count <= size:
+            return count
     return 0

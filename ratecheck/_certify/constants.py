@@ -24,6 +24,7 @@ from linsys import InputError
 from linsys.linalg.balls import Undecided
 from ratecheck._certify.branch import Branching, grown, replay
 from ratecheck._certify.certificate import head
+from ratecheck._certify.check import interval, rational
 from ratecheck._certify.cover import Chart, Cover, Weights, charts_of, independent
 from ratecheck._certify.enclosures import BITS, Unprovable, enclose
 from ratecheck._certify.examine import Problem, Unscaled, problem
@@ -50,6 +51,8 @@ __all__ = [
 ]
 
 KIND, ARITHMETIC = "constant", "float64, rounded outward"
+#: What a certificate says of a bound with a constant below 1, where the boxes show it.
+SIGNED = "not negative"
 #: What a certificate has to say of a constant.
 KEYS = {"sizes", "ratio", "target", "alike", "boxes", "tree", "instance"}
 #: How far above the ratio found a constant is proved: of bounds that are attained, of others, and
@@ -207,13 +210,13 @@ def verify_found(content: Any, claim: Claim) -> None:
         InputError: the claim has no such sizes.
     """
     try:
-        low = Fraction(content["ratio"])
+        low = rational(content["ratio"])
         sizes = {str(name): int(size) for name, size in content["sizes"].items()}
         instance = content["instance"]
         arrays = {
             name: np.asarray(instance[name], dtype=float)[None] for name in claim.space.fields
         }
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise Unprovable(
             f"`ratio`, `sizes` and `instance` must be those of an instance: {error!r}"
         ) from None
@@ -258,7 +261,7 @@ def constant(
     except Fault as fault:
         return None, f"the search for a ratio ended: {fault}"
     if low.ratio <= 0:
-        return None, "no instance of its smallest sizes has two positive sides"
+        return None, "at the instance nearest to a violation the two sides are not both positive"
     over = _Over(item, claim, low, state, doing)
     left = max(limit - (time.process_time() - before), 1.0)
     try:
@@ -384,16 +387,14 @@ class _Over:
         for margin in (_MARGIN, _SLACK):
             certificate = self._certificate(branching, margin)
             with contextlib.suppress(Unprovable):
-                verify(certificate, self.claim)
-                return certificate
+                return certificate | replayed(certificate, self.claim)
         if not branching.done:
             return None
         with contextlib.suppress(Unprovable):
             most = _GROWN * len(branching.codes)
             tree, boxes = grown(branching.problem, branching.target, branching.proved, most)
             certificate = self._certificate(branching) | {"tree": tree, "boxes": boxes}
-            verify(certificate, self.claim)
-            return certificate
+            return certificate | replayed(certificate, self.claim)
         return None
 
     def _key(self, branching: Branching) -> str:
@@ -455,18 +456,33 @@ def verify(content: Mapping[str, Any], claim: Claim) -> str:
     Raises:
         Unprovable: it does not prove what it says.
     """
+    known = replayed(content, claim)
+    if content.get("bound", known.get("bound")) != known.get("bound"):
+        raise Unprovable(f"`bound` must be that of the boxes; found {content['bound']!r}")
+    return said(content)
+
+
+def replayed(content: Mapping[str, Any], claim: Claim) -> dict[str, str]:
+    """Evaluate every box of a certificate's tree anew; what is known of the bound besides.
+
+    With a constant below 1 a bound holds as it stands only where it is not negative.
+
+    Raises:
+        Unprovable: the boxes do not prove the constant.
+    """
     if claim.relation == "==":
         raise Unprovable(f"`relation` must be <= or >= of a bound; found {claim.relation}")
     if content["arithmetic"] != ARITHMETIC:
         raise Unprovable(f"`arithmetic` must be {ARITHMETIC}; found {content['arithmetic']!r}")
     try:
-        low, high = (Fraction(end) for end in content["ratio"])
+        low, high = interval(content["ratio"])
         target = float(content["target"])
-        alike = [tuple(Fraction(x) for x in row) for row in content["alike"]]
+        alike = [tuple(map(rational, row)) for row in content["alike"]]
         sizes = {str(name): int(size) for name, size in content["sizes"].items()}
         proved, tree = float(high), str(content["tree"])
+        proved = proved if Fraction(proved) <= high else float(np.nextafter(proved, 0.0))
         charts = [tuple(chart) for chart in content.get("charts", [])]
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise Unprovable(
             f"`ratio`, `target`, `alike` and `sizes` must be numbers: {error}"
         ) from None
@@ -477,12 +493,12 @@ def verify(content: Mapping[str, Any], claim: Claim) -> str:
         )
     of_sizes(claim, sizes)
     cover_problem = _checked(claim, sizes, alike, charts)
-    boxes = replay(cover_problem, tree, target, proved)
+    boxes, signed = replay(cover_problem, tree, target, proved)
     if boxes != content["boxes"]:
         raise Unprovable(f"`boxes` must be {boxes}; found {content['boxes']!r}")
     if low > 0:
-        verify_found({**content, "ratio": low}, claim)
-    return said(content)
+        verify_found({**content, "ratio": content["ratio"][0]}, claim)
+    return {"bound": SIGNED} if signed and high < 1 else {}
 
 
 def _checked(
@@ -508,6 +524,8 @@ def said(content: Mapping[str, Any]) -> str:
     sizes = ", ".join(f"{name} = {size}" for name, size in content["sizes"].items())
     where = f" for {sizes}" if sizes else ""
     low, high = content["ratio"]
+    if Fraction(high) < 1 and "bound" not in content:
+        where += " where the bound is not negative"
     return f"ratio in [{low}, {high}]{where}; {content['boxes']:,} boxes"
 
 

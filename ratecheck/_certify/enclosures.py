@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from linsys.linalg import no_floats
+from linsys import InputError
+from linsys.linalg import no_floats, precision
 from linsys.linalg.ball_arithmetic import ball_arithmetic, rounded_constants
 from linsys.linalg.balls import Ball, Undecided, every_case, no_cases
 from linsys.linalg.degrees import NotRational
 from ratecheck._certify.check import Interval, apart
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.places import place_of
-from ratecheck._claims.space import Fault, quiet
+from ratecheck._claims.space import Fault, Space, quiet
 
 #: Bits of the midpoints of balls, in the order in which they are tried.
 BITS = (64, 128, 256, 512, 1024)
@@ -31,6 +32,8 @@ MOST = 256
 #: An assumption that no ball decides and float64 confirms.
 _OPEN = "checked in float64 only"
 _LEFT = "a ball becomes a float"
+#: An instance lies in the space where the nearest one, in so many digits, is as near as float64 is.
+_DIGITS, _INSIDE = 40, 1e-9
 
 
 class Unprovable(Exception):
@@ -82,7 +85,7 @@ def enclose(claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MO
 
     Raises:
         Undecided: balls of this precision are too wide.
-        Unprovable: the formula leaves the arithmetic.
+        Unprovable: the formula leaves the arithmetic, or the instance the space.
 
     >>> from ratecheck import claim, interval
     >>> @claim(id="mine.root", source="", kind="upper", text="", fields={"x": interval()})
@@ -92,6 +95,7 @@ def enclose(claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MO
     >>> enclosed.cases[0].measured[0], enclosed.violates("<=")
     (Fraction(1, 2), True)
     """
+    _check_inside(claim.space, instance)
     try:
         with ball_arithmetic(bits), quiet():
             outcomes = every_case(lambda: _evaluated(claim, instance, bits), most)
@@ -108,6 +112,21 @@ def enclose(claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MO
     exact = not constants and not any(outcome.bits for outcome in outcomes)
     cases = tuple(case for outcome in outcomes for case in outcome.cases)
     return Enclosed(cases, assumptions, tuple(constants), 0 if exact else bits)
+
+
+def _check_inside(space: Space, instance: Mapping[str, Any]) -> None:
+    """Refuse an instance that is not of the space: the nearest one that is would stand for it."""
+    try:
+        arrays = {name: np.asarray(instance[name], dtype=float)[None] for name in space.fields}
+        space.sizes_of(arrays)
+        with precision(_DIGITS), quiet():
+            exact = space.precise(arrays)
+        for name, given in arrays.items():
+            inside = np.abs(exact[name].astype(float) - given) <= _INSIDE * (1 + np.abs(given))
+            if not (inside & np.isfinite(given)).all():
+                raise InputError(f"`{name}` must be of its domain; found {instance[name]!r:.80}")
+    except (InputError, TypeError, ValueError, Fault) as error:
+        raise Unprovable(f"`instance` must be of the claim's space: {error}") from None
 
 
 def _evaluated(claim: Claim, instance: Mapping[str, Any], bits: int) -> Enclosed:

@@ -56,6 +56,7 @@ class Examined:
         low: lower ends of what is left of the box, (k, B).
         high: the upper ends.
         split: the coordinate along which the rest is best divided, (B,); -1: it is a point.
+        negative: whether B may be negative in the part that is done, (B,).
     """
 
     ratio: Numbers
@@ -63,6 +64,7 @@ class Examined:
     low: Numbers
     high: Numbers
     split: Numbers
+    negative: Numbers
 
 
 class Problem:
@@ -201,6 +203,7 @@ class _Kept:
         self.score = np.zeros((k, count))
         self.error = np.zeros(count)
         self.of = np.zeros((k, count), dtype=bool)
+        self.negative = np.zeros(count, dtype=bool)
 
     def add(self, rows: Any, active: Any, pairs: Any, of: int) -> None:
         """Take in the sides on one path, of the boxes that may go there."""
@@ -211,6 +214,7 @@ class _Kept:
             self._add(rows, _Sides(short, active, k), _Sides(whole, active, k))
 
     def _add(self, rows: Any, sides: _Sides, others: _Sides) -> None:
+        self.negative[rows] |= ~(others.bottom[0] >= 0)
         above, by_form, a, e = sides.excess(self.target)
         above = np.where(others.excess(self.target)[0] <= 0, np.minimum(above, 0.0), above)
         left = ~(above <= 0)
@@ -242,7 +246,7 @@ class _Kept:
 
     def close(self, rows: Any) -> None:
         """Boxes in which there is no instance."""
-        self.closed[rows] = True
+        self.closed[rows], self.negative[rows] = True, False
 
     def result(self, whole: Any, span: Numbers) -> Examined:
         """All of it, with the coordinate along which each box is divided."""
@@ -259,7 +263,10 @@ class _Kept:
         score = self.score + self.error * part
         score = np.where((width > 0) & self.of, np.maximum(score, 1e-300 * (1 + part)), -1.0)
         split = np.where(score.max(axis=0) > 0, score.argmax(axis=0), -1)
-        return Examined(np.where(self.closed, 0.0, self.ratio), self.closed, low, high, split)
+        cut = (low > self.low).any(axis=0) | (high < self.high).any(axis=0)
+        negative = self.negative & (self.closed | cut)
+        ratio = np.where(self.closed, 0.0, self.ratio)
+        return Examined(ratio, self.closed, low, high, split, negative)
 
 
 class _Sides:

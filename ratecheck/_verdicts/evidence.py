@@ -67,8 +67,9 @@ def of_certificate(
         return Evidence.FALSE
     if certificate["kind"] == "quadratic":
         return Evidence.STEP if unproved(certificate, premises) else Evidence.ALL
-    if certificate["kind"] == "constant" and Fraction(certificate["ratio"][1]) > 1:
-        return Evidence.ENCLOSED
+    if certificate["kind"] == "constant":
+        high = Fraction(certificate["ratio"][1])  # below 1 nothing is said of negative bounds
+        return Evidence.SIZES if high == 1 or "bound" in certificate else Evidence.ENCLOSED
     return Evidence.SIZES
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from linsys import InputError
 from linsys.linalg import Numbers, precision
+from ratecheck._certify.check import rational
 from ratecheck._certify.gram.forms import Form, Number
 from ratecheck._certify.gram.problem import Problem
 from ratecheck._certify.gram.solve import worst_case
@@ -180,13 +181,15 @@ def compare(theorem: Theorem, claim: Claim, batch: Batch, digits: int = DIGITS) 
             instance = _shaped(problem, given, lead)
             scale = np.broadcast_to(np.asarray(scale), lead).reshape(-1)
             least = _ZERO * float(max(1.0, magnitude_of([*batch.fields.values()]).max())) ** 2
-            if (scale <= 0).any():
-                return "`scale` must be positive; found a number that is not"
+            if not (_finite(scale) and (scale > 0).all()):
+                return "`scale` must be positive and finite; found a number that is not"
             stated = (problem.conclusion.measured, problem.conclusion.bound)
             names = ("measured", "bound")
             own = sides[::-1] if claim.relation == ">=" else sides
             for name, form, side in zip(names, stated, own, strict=True):
                 flat = side.reshape(-1)
+                if not _finite(flat):
+                    return f"the claim's {name} side must be finite; found one that is not"
                 if theorem.power == 2 and (flat < 0).any():
                     return f"the claim's {name} side must not be negative; found one that is"
                 value, size = evaluated(form, instance)
@@ -230,7 +233,14 @@ def _shaped(
             shaped[name] = np.broadcast_to(array, (*lead, array.shape[-1])).reshape(count, -1)
         else:
             shaped[name] = np.broadcast_to(array, lead).reshape(-1)
+        if not _finite(shaped[name]):
+            raise InputError(f"`at` must return finite numbers; found others in {name!r}")
     return shaped
+
+
+def _finite(numbers: Numbers) -> bool:
+    """Whether numbers of any kind are: inf - inf is NaN, which every comparison would let pass."""
+    return bool(np.all(numbers - numbers == 0))
 
 
 def _broken(assumption: Any, instance: Mapping[str, Numbers], least: float) -> str:
@@ -245,8 +255,8 @@ def _broken(assumption: Any, instance: Mapping[str, Numbers], least: float) -> s
             for k in (0, 1)
         )
         lowest = np.linalg.eigvalsh(np.moveaxis(values, -1, 0))[:, 0]
-        low = lowest < -1e-9 * sizes.max(axis=(0, 1))
-        return f"found an eigenvalue {lowest.min():.3g}" if low.any() else ""
+        least_allowed = -1e-9 * sizes.max(axis=(0, 1))
+        return "" if (lowest >= least_allowed).all() else f"found an eigenvalue {lowest.min():.3g}"
     value, size = evaluated(assumption.matrix[0][0], instance)
     room = _SAME * size + least
     wrong = abs(value) > room if assumption.equal else value < -room
@@ -290,7 +300,7 @@ def excess_of(text: Any) -> Fraction:
     Raises:
         ValueError: if it is no number.
     """
-    share = Fraction(text) if isinstance(text, str) else None
-    if share is None or share < 0:
+    share = rational(text)
+    if share < 0:
         raise ValueError("no share")
     return share

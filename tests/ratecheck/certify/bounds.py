@@ -86,3 +86,11 @@ def apart(v: Any, s: Any) -> rc.Sides:
 def sizes(x: Any, y: Any) -> rc.Sides:
     """(x - y)^2 <= |x - y|: a square and an absolute value have a factor in common."""
     return (x - y) ** 2, np.abs(x - y)
+
+
+@PAPER.upper("negative", ref="9", on={"x": rc.interval(low=0.5), "y": rc.interval(low=-1.0)})
+def negative(x: Any, y: Any) -> rc.Sides:
+    """0.9 x <= x where y >= 0, and -1.2 x <= -x elsewhere, but for a sliver: -0.95 x <= -x."""
+    if y >= 0:
+        return 0.9 * x, x
+    return -(0.95 if -0.12345679 < y < -0.12345678 else 1.2) * x, -x

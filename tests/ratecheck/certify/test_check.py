@@ -108,8 +108,13 @@ FALSE: dict[str, tuple[str, Callable[[dict[str, Any]], None], str]] = {
     "no term": ("quadratic", tamper("terms", []), "must be the sum of the terms"),
     "a negative excess": ("quadratic", tamper("excess", "-1/2"), "`excess` must not be negative"),
     "no form": ("quadratic", tamper("theorem shows", "x y <= 1"), "must be made of forms"),
-    "sides exchanged": ("counterexample", swapped, "`cases` must break the claim"),
-    "no cases": ("counterexample", tamper("cases", []), "`cases` must be at least one"),
+    "sides exchanged": ("counterexample", swapped, "each of which breaks the claim"),
+    "no cases": ("counterexample", tamper("cases", []), "`cases` must be one or more"),
+    "an endless number": (
+        "counterexample",
+        tamper("cases 0 measured", ["0", "1e30000000"]),
+        "a rational must be text, its exponent below 10^4",
+    ),
     "the ends exchanged": (
         "counterexample",
         tamper("cases 0 measured", ["2", "1"]),

@@ -32,6 +32,7 @@ from ratecheck._claims.space import Space
 from ratecheck._commands.app import app
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._verdicts import certificates as kept
+from ratecheck._verdicts.evidence import Evidence, of_certificate
 
 FILE = Path(__file__).with_name("bounds.py")
 ITEMS: dict[str, Item] = {
@@ -146,7 +147,7 @@ FALSE = {
     "no tree": (set_to("tree", "!"), "the tree is not readable"),
     "a tightened constant": (tightened, "a leaf of the tree is proved with the constant"),
     "a target above the constant": (set_to("target", "0.3"), "`target` not above them"),
-    "ends out of order": (set_to("ratio", ["0.3", "0.2502"]), "two numbers in order"),
+    "ends out of order": (set_to("ratio", ["0.3", "0.2502"]), "must be in order"),
     "a ratio that no instance has": (set_to("ratio", ["0.2501", "0.2502"]), "the ratio at `inst"),
     "another instance": (set_to("instance", {"x": 0.0, "y": 0.0}), "the ratio at `instance`"),
     "more scalings than there are": (set_to("alike", []), "do not scale alike in all boxes"),
@@ -157,6 +158,10 @@ FALSE = {
     "other sizes": (set_to("sizes", {"n": 1}), "`sizes` must be of"),
     "another arithmetic": (set_to("arithmetic", "balls"), "`arithmetic` must be"),
     "no numbers": (set_to("ratio", ["one", "two"]), "must be numbers"),
+    "an infinite one": (set_to("ratio", ["0", "1e999"]), "must be numbers"),
+    "an endless one": (set_to("ratio", ["0", "1e20000000"]), "must be numbers"),
+    "an infinite target": (set_to("target", "inf"), "`target` not above them"),
+    "another sign": (set_to("bound", "positive"), "`bound` must be that of the boxes"),
 }
 
 
@@ -168,6 +173,19 @@ def test_a_false_certificate_is_refused(what: str) -> None:
     change(content)
     with pytest.raises((Refused, InputError), match=reason):
         verify(content)
+
+
+def test_a_constant_below_one_is_a_proof_where_the_bound_is_not_negative() -> None:
+    """-0.95 x <= -x is false, though -0.95 x <= 0.9 (-x): the evidence is weaker, and says so."""
+    assert certificate("product")["bound"] == "not negative"
+    assert of_certificate(certificate("product")) is Evidence.SIZES
+    one = certificate("negative")
+    assert Fraction(one["ratio"][1]) < 1
+    assert "bound" not in one
+    assert of_certificate(one) is Evidence.ENCLOSED
+    assert "where the bound is not negative" in verify(one)
+    with pytest.raises(Refused, match="`bound` must be that of the boxes; found 'not negative'"):
+        verify(one | {"bound": "not negative"})
 
 
 def test_a_tightened_bound_has_no_certificate() -> None:

@@ -7,10 +7,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ratecheck as rc
@@ -80,6 +82,17 @@ def test_the_comparison_sees_a_wrong_power(monkeypatch: pytest.MonkeyPatch) -> N
     assert disagreement(theorem, claim) == ""
     wrong = declared.Theorem(theorem.id, theorem.state, theorem.at, power=1)
     assert "`measured` of the theorem must be" in disagreement(wrong, claim)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_state_no_claim(bad: float) -> None:
+    claim = rc.Paper("mine", "my paper").upper("square", ref="1", on={"x": rc.interval()})(square)
+    theorem = declared.Theorem("mine.square", squared, at=lambda x: {"x": x})
+    assert disagreement(theorem, claim) == ""
+    scaled = replace(theorem, scale=lambda x: bad)
+    assert "`scale` must be positive and finite" in disagreement(scaled, claim)
+    with pytest.raises(InputError, match="`at` must return finite numbers; found others in 'x'"):
+        disagreement(replace(theorem, at=lambda x: {"x": x * bad}), claim)
 
 
 def test_a_claim_about_rare_instances_is_compared_with_more_draws(
