@@ -337,7 +337,7 @@ class Search:
             self._count_doubtful(chosen, sides.doubtful)
             self.looseness = min(self.looseness, float(sides.looseness.min()))
             self.bounded = self.bounded or bool(np.isfinite(sides.bound).any())
-            self._keep_tightest(batch, tight)
+            self._keep_tightest(batch, np.where(passed, tight, -np.inf))
         return tight
 
     def _repeat_first(self, batch: Batch, sides: EvaluatedSides) -> None:

@@ -120,6 +120,15 @@ def test_only_instances_that_pass_are_measured() -> None:
     assert verdict.ratio == pytest.approx(1, abs=1e-3)
 
 
+def test_an_instance_that_a_filter_rules_out_is_not_the_tightest_one() -> None:
+    """Where all that pass are far from the bound of zero, none of the others stands in."""
+    space = rc.Space(fields={"x": rc.reals("d")}, given={"positive": lambda s: s.x.sum() > 0})
+    verdict = rc.judge(upper(lambda s: (0, s.x.max()), space))
+    assert verdict.verdict == "holds"
+    assert verdict.best is not None
+    assert sum(verdict.best["x"]) > 0
+
+
 @pytest.mark.slow
 def test_a_filter_that_hardly_anything_passes_is_not_vacuous() -> None:
     space = rc.Space(
