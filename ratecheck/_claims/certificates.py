@@ -9,7 +9,8 @@ difference.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -219,6 +220,8 @@ def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, N
         measured, bound = (np.asarray(side) for side in answer)
         if count is None:
             measured, bound = measured[None], bound[None]
+        if told := _unlike(measured, bound, count):
+            raise Fault(told, index)
         measured, bound = np.broadcast_arrays(*_aligned(measured, bound))
     except (TypeError, ValueError) as error:
         returned = _brief(answer)
@@ -229,15 +232,59 @@ def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, N
             f"first axis; found shape {measured.shape}",
             index,
         )
-    for side in (measured, bound):
-        if side.dtype.kind not in "fiubO" or not _are_numbers(side):
+    for name, side in (("measured", measured), ("bound", bound)):
+        if side.dtype.kind == "b" or any(
+            isinstance(value, bool | np.bool_) for value in _objects(side)
+        ):
+            raise Fault(
+                f"measure must return numbers; found {name} of True and False (return what is "
+                "compared, or 1 * of it)",
+                index,
+            )
+        if side.dtype.kind not in "fiuO" or not _are_numbers(side):
             raise Fault(f"measure must return real numbers; found {_brief(answer)}", index)
     return _flat(measured), _flat(bound)
 
 
+def _unlike(measured: Numbers, bound: Numbers, count: int | None) -> str:
+    """What is wrong with the shapes of two sides, of so many instances or, without, of one.
+
+    Both have the instances first; empty if nothing is wrong.
+
+    Each entry of one side stands beside one of the other: a single number, or an axis of length 1
+    as ``keepdims=True`` leaves it, stands for all. Nothing else is broadcast, as NumPy would make
+    all pairs of the entries of (3,) and (4, 1).
+    """
+    one, other = (side.shape[1:] for side in (measured, bound))
+    alike = math.prod(one) == 1 or math.prod(other) == 1
+    if len(one) == len(other):
+        whole = tuple(map(max, one, other))
+        alike |= whole in (one, other) and all(
+            a in (1, w) and b in (1, w) for a, b, w in zip(one, other, whole, strict=True)
+        )
+    if alike and all(side.ndim == 0 or len(side) in (1, count) for side in (measured, bound)):
+        return ""
+    if count is not None:
+        one, other = measured.shape, bound.shape
+    return (
+        "measure must return sides of one shape, or a number beside an array; found measured of "
+        f"the shape {one} and bound of {other}"
+    )
+
+
+def _are_truths(side: Numbers) -> bool:
+    """Whether a side holds True or False, which NumPy would take for numbers."""
+    return side.dtype.kind == "b" or any(isinstance(v, bool | np.bool_) for v in _objects(side))
+
+
 def _are_numbers(side: Numbers) -> bool:
     """Whether the entries of a side are numbers, perhaps complex, where they are objects."""
-    return side.dtype != object or all(hasattr(value, "imag") for value in side.flat)
+    return all(hasattr(value, "imag") for value in _objects(side))
+
+
+def _objects(side: Numbers) -> Iterable[Any]:
+    """The entries of a side that has no type of its own."""
+    return side.flat if side.dtype == object else ()
 
 
 def _brief(answer: Any) -> str:

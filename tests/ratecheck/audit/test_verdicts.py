@@ -278,6 +278,7 @@ def fail() -> Any:
     raise ZeroDivisionError("division\nby zero")
 
 
+ONE_SHAPE = "measure must return sides of one shape, or a number beside an array"
 WRONG = {
     "raises": (fail, "measure raised ZeroDivisionError: division by zero"),
     "returns NaN": (lambda: (math.nan, 1.0), "measure returned NaN"),
@@ -285,6 +286,23 @@ WRONG = {
     "returns three": (lambda: (1, 2, 3), "measure must return (measured, bound); found (1, 2, 3)"),
     "returns text": (lambda: ("a", "b"), "measure must return real numbers; found ('a', 'b')"),
     "returns complex": (lambda: (1j, 1), "measure must return real numbers; found (1j, 1)"),
+    "returns True": (lambda: (True, 1), "measure must return numbers; found measured of True"),
+    "returns a comparison": (
+        lambda: (1, np.ones(2) < 2),
+        "measure must return numbers; found bound of True and False",
+    ),
+    "returns another shape": (
+        lambda: (np.ones(3), np.ones((1, 4))),
+        f"{ONE_SHAPE}; found measured of the shape (3,) and bound of (1, 4)",
+    ),
+    "returns columns": (
+        lambda: (np.ones((3, 1)), np.ones((1, 4))),
+        f"{ONE_SHAPE}; found measured of the shape (3, 1) and bound of (1, 4)",
+    ),
+    "returns fewer axes": (
+        lambda: (np.ones(3), np.ones((3, 3))),
+        f"{ONE_SHAPE}; found measured of the shape (3,) and bound of (3, 3)",
+    ),
     "returns nothing": (lambda: ([], []), "measure must return one entry or more"),
     "changes shape": (lambda: ([1, 1], [2, 2]), "measure returned different shapes"),
 }
