@@ -117,10 +117,13 @@ def _dashboard(client: Any, address: str) -> str:
         return ""
 
 
-def _connected(client: Callable[..., Any], address: str) -> Any:
+def _connected(client: Any, address: str) -> Any:
+    made = client.__new__(client)  # what does not connect is held, to be closed
     try:
-        return client(address, timeout=_CONNECT, set_as_default=False)
+        made.__init__(address, timeout=_CONNECT, set_as_default=False)
+        return made
     except (OSError, ValueError, TypeError, ImportError) as error:
+        made.status = "closed"  # else its end waits for an answer, and prints that there is none
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise InputError(
             f"`scheduler` must be {LOCAL} or the address of a Dask scheduler that answers, such as "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
 import os
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import distributed
 import numpy as np
 import pytest
 
@@ -201,6 +203,9 @@ def test_a_scheduler_that_does_not_answer_is_a_line(
     said = ratecheck("run", "toy/decay", "--out", tmp_path, "--scheduler", address)
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
     assert f"found {address}: " in said.err
+    # one that is open waits when it ends, and prints a traceback
+    clients = [one for one in gc.get_objects() if type(one) is distributed.Client]
+    assert [one.status for one in clients if one.status != "closed"] == []
 
 
 @pytest.mark.usefixtures("toys")
