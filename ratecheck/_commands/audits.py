@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from linsys import InputError
 from ratecheck._commands import listed
@@ -77,11 +76,6 @@ def show(
         print(dump([result.to_dict() for result in results]))
     else:
         verdicts.show_results(results, Records(out, writable=False))
-
-
-def sections(items: Sequence[Item], out: Path) -> list[dict[str, Any]]:
-    """Every section of these claims and how they came out last."""
-    return verdicts.sections(items, Records(out, writable=False))
 
 
 def list_or_describe(

@@ -214,14 +214,14 @@ def _order(row: Mapping[str, Any]) -> tuple[bool, str]:
 
 def _read_project(out: Path, broken: Callable[[str], None]) -> list[dict[str, Any]]:
     """The rows of the user's project."""
-    from ratecheck._commands import audits
     from ratecheck._discover import catalogue, registry
-    from ratecheck._report import experiments
+    from ratecheck._report import experiments, verdicts
     from ratecheck._store.store import Store
+    from ratecheck._verdicts.records import Records
 
     store = Store(out, writable=False)
     rows = [experiments.listing(one, store) for one in registry.of_project(broken)]
-    return [*rows, *audits.sections(catalogue.of_project(broken), out)]
+    return [*rows, *verdicts.sections(catalogue.of_project(broken), Records(out, writable=False))]
 
 
 def _keep(path: Path, content: dict[str, Any]) -> None:

@@ -39,7 +39,6 @@ from ratecheck._claims.samples import CORNERS, SHARED, Batch, batches, draw, gen
 from ratecheck._claims.space import Fault, Fields, Imprecise, Layout, Sizes, Unsettled
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._search.ascent import Climb
-from ratecheck._search.hypothesis_search import search_examples
 from ratecheck._search.reservoir import Reservoir
 
 #: Instances by the id of the claim whose counterexamples they are.
@@ -575,6 +574,9 @@ class Search:
                 raise Fault(f"the space's own instance breaks its assumption {name!r}")
 
     def _hypothesis(self, examples: int) -> None:
+        # hypothesis takes a while to import, and who lists claims searches for nothing
+        from ratecheck._search.hypothesis_search import search_examples
+
         layouts = [self.claim.space.layout(sizes) for sizes in self.claim.space.all_sizes()]
         seed = int(generator(self.seed, self.claim.id, "hypothesis").integers(2**63))
         search_examples(
