@@ -23,6 +23,7 @@ from ratecheck._store.files import check_writable, write_whole
 from ratecheck._store.machine import cores
 from ratecheck._verdicts import certificates as kept
 from ratecheck._verdicts.certificates import in_words, short
+from ratecheck._verdicts.evidence import of_certificate
 from ratecheck._verdicts.records import Records
 from ratecheck._verdicts.verdict import judge
 
@@ -131,19 +132,16 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
     for proof in proofs:
         one = proof.certificate
         if one is None:
-            rows.append([proof.id, "no", "", "", proof.reason])
-        elif one["kind"] == "identity":
-            sizes = (
-                "all sizes" if one["all_sizes"] else f"{len(one['sizes'])} combinations of sizes"
-            )
-            rows.append([proof.id, "true", one["arithmetic"], "", f"{sizes}, chance below 2^-100"])
-        elif one["kind"] == "quadratic":
-            rows.append([proof.id, "true", one["arithmetic"], "", in_words(one)])
-        else:
+            rows.append([proof.id, "", "", f"not proved: {proof.reason}"])
+        elif one["kind"] == "counterexample":
             case = one["cases"][0]
             sides = f"{short(case['measured'][0])} and {short(case['bound'][0])}"
-            rows.append([proof.id, "false", one["arithmetic"], str(one["bits"] or ""), sides])
-    headers = ["claim", "proved", "arithmetic", "bits", "sides, or why not"]
+            bits = str(one["bits"] or "")
+            rows.append([proof.id, one["arithmetic"], bits, f"{of_certificate(one)}: {sides}"])
+        else:
+            arithmetic = one["arithmetic"].removesuffix(" at random points")
+            rows.append([proof.id, arithmetic, "", in_words(one)])
+    headers = ["claim", "arithmetic", "bits", "what is proved, or why not"]
     show_list(headers, rows, headers[-1:], "Certificates")
     proved = sum(proof.certificate is not None for proof in proofs)
     console().print(f"{proved} of {len(proofs)} claims have a certificate.")

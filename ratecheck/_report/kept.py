@@ -11,7 +11,7 @@ from typing import Any
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._discover.papers import installed
 from ratecheck._fallback import folders_of
-from ratecheck._verdicts.certificates import FILE, in_words, read
+from ratecheck._verdicts.certificates import FILE, assumptions, in_words, read
 from ratecheck._verdicts.evidence import Evidence, assumed, of_audit, of_certificate
 from ratecheck._verdicts.records import Records, Result, meaning_of_module, revisions_of_claims
 from ratecheck._verdicts.verdict import Verdict, evidence
@@ -33,6 +33,12 @@ def proof(item: Item) -> str:
     """What the certificate proves that a paper keeps of its claim; empty without a current one."""
     certificate = _certificate(item)
     return "" if certificate is None else in_words(certificate, _premises(certificate))
+
+
+def assumes(item: Item) -> list[str]:
+    """What the theorem of a claim's certificate assumes, a line for each."""
+    certificate = _certificate(item)
+    return [] if certificate is None else assumptions(certificate)
 
 
 def decided(item: Item, said: str) -> Evidence | None:

@@ -18,7 +18,7 @@ from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._report import notation
 from ratecheck._report.describe import file_of
-from ratecheck._report.kept import decided, latest, proof, replay_path
+from ratecheck._report.kept import assumes, decided, latest, proof, replay_path
 from ratecheck._report.terminal import console, say, show_list
 from ratecheck._report.words import in_words
 from ratecheck._verdicts.records import Records, Result
@@ -147,6 +147,7 @@ def description(item: Item, records: Records) -> dict[str, Any]:
         "file": _file(item),
         "decided": decided(item, last.evidence if last else "") or "",
         "certificate": proof(item),
+        "assumed": assumes(item),
         "result": last and last.to_dict(),
     }
 
@@ -290,6 +291,7 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
         lines.append(f"  {result.evidence}{_generic(verdict)}")
         if told := proof(result.item):
             lines.append(f"  {told}: ratecheck certify {entry.id}")
+            lines += [f"    assumed: {one}" for one in assumes(result.item) if best]
     if verdict.verdict == "violated":
         lines.append(f"  {' '.join(entry.text.split())}")
     lines += _sides(verdict, best=best)

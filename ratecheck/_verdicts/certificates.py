@@ -59,15 +59,15 @@ def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:
         bits = f" of {certificate['bits']} bits" if certificate["bits"] else ""
         return f"{kind} by {certificate['arithmetic']}{bits}"
     if certificate["kind"] == "quadratic":
-        return f"{kind} by {certificate['arithmetic']}{_of_theorem(certificate, premises)}"
+        where = "" if kind == Evidence.ALL else ", for all dimensions,"
+        return f"{kind}{where} by {certificate['arithmetic']}{_of_theorem(certificate, premises)}"
     if certificate["kind"] == "constant":
         sizes = ", ".join(f"{name} = {size}" for name, size in certificate["sizes"].items())
         low, high = certificate["ratio"]
         return f"{kind}: ratio in [{low}, {high}]{' for ' if sizes else ''}{sizes}"
-    met = "" if certificate["branches"] == "none" else " on the branches met"
     drawn = f" with {', '.join(certificate['drawn'])} as drawn" if certificate["drawn"] else ""
     return (
-        f"{kind}: {_of_sizes(certificate)}{met}{drawn}, but for a chance below "
+        f"{kind}: {_of_sizes(certificate)}{drawn}, but for a chance below "
         f"2^{certificate['log2_chance']}"
     )
 
@@ -84,7 +84,7 @@ def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:
     """
     told, number = certificate["theorem"], len(certificate["theorem"]["assumes"])
     alone = number - sum(map(bool, named_in(certificate)))
-    words = f" from {number} assumption{'s' * (number != 1)}"
+    words = f" from {number or 'no'} assumption{'s' * (number != 1)}"
     words += f" ({alone} that {'is no claim' if alone == 1 else 'are no claims'})" * bool(alone)
     words += f" that {INSTANCES} or more instances meet" * bool(number)
     if "itself" in told:
@@ -96,6 +96,18 @@ def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:
     if "found" in certificate:
         words += f"; the ratio is {float(certificate['found']['ratio']):.6g} at an instance"
     return words
+
+
+def assumptions(certificate: Mapping[str, Any]) -> list[str]:
+    """What a theorem assumes, a line for each: its name, which may be a claim's id, and formula.
+
+    >>> theorem = {"assumes": {"1. f is convex": "gap >= 0"}}
+    >>> assumptions({"kind": "quadratic", "theorem": theorem})
+    ['1. f is convex: gap >= 0']
+    """
+    if certificate["kind"] != "quadratic":
+        return []
+    return [f"{name}: {form}" for name, form in certificate["theorem"]["assumes"].items()]
 
 
 def _of_sizes(identity: Mapping[str, Any]) -> str:
@@ -113,7 +125,7 @@ def _of_sizes(identity: Mapping[str, Any]) -> str:
         f"{name} {low}" if low == high else f"{name} {low}-{high}"
         for name, (low, high) in ends.items()
     ]
-    return f"all of its space ({', '.join(axes)})" if axes else "it has none"
+    return f"all of its space ({', '.join(axes)})" if axes else "its space has none"
 
 
 def counts(kept: Kept) -> dict[str, tuple[int, int]]:

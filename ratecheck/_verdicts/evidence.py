@@ -11,12 +11,18 @@ from typing import Any
 
 
 class Evidence(StrEnum):
-    """The words, the strongest first; :data:`MEANING` says what each means."""
+    """The words, the strongest first; :data:`MEANING` says what each means.
+
+    From ``FACTOR`` on the statement itself is not proved.
+    """
 
     FALSE = "proved false"
     ALL = "proved for all dimensions"
+    ASSUMED = "proved under assumptions"
     STEP = "proved from premises"
     SIZES = "proved at sizes"
+    BRANCHES = "proved on branches met"
+    FACTOR = "proved up to a factor"
     ENCLOSED = "enclosed"
     CONFIRMED = "confirmed"
     DERIVED = "derived"
@@ -29,8 +35,11 @@ class Evidence(StrEnum):
 MEANING = {
     Evidence.FALSE: "a certificate that both sides are apart at an instance",
     Evidence.ALL: "a certificate of an identity in rationals for vectors of every dimension",
+    Evidence.ASSUMED: "such a certificate, from inequalities that it lists and a reader judges",
     Evidence.STEP: "such a certificate, from statements that are not proved so themselves",
     Evidence.SIZES: "a certificate for the sizes that it names",
+    Evidence.BRANCHES: "such a certificate, where comparisons come out as at the points drawn",
+    Evidence.FACTOR: "a certificate for all dimensions of 1 + epsilon times the bound",
     Evidence.ENCLOSED: "a certificate of an interval for the best constant at the sizes named",
     Evidence.CONFIRMED: "a counterexample, evaluated again with 40 and 80 digits",
     Evidence.DERIVED: "a derivation in words in the note, which the search agrees with",
@@ -66,11 +75,36 @@ def of_certificate(
     if certificate["kind"] == "counterexample":
         return Evidence.FALSE
     if certificate["kind"] == "quadratic":
-        return Evidence.STEP if unproved(certificate, premises) else Evidence.ALL
+        return _of_theorem(certificate, premises)
     if certificate["kind"] == "constant":
         high = Fraction(certificate["ratio"][1])  # below 1 nothing is said of negative bounds
         return Evidence.SIZES if high == 1 or "bound" in certificate else Evidence.ENCLOSED
+    if certificate["kind"] == "identity" and certificate["branches"] != "none":
+        return Evidence.BRANCHES
     return Evidence.SIZES
+
+
+def _of_theorem(
+    theorem: Mapping[str, Any], premises: Mapping[str, Evidence | None] | None
+) -> Evidence:
+    """The kind of what is proved for all dimensions: the weakest word that is true of it.
+
+    What a premise assumes is assumed here, too.
+
+    >>> one = {"kind": "quadratic", "id": "mine.step", "excess": "0"}
+    >>> _of_theorem({**one, "theorem": {"assumes": {}}}, None).value
+    'proved for all dimensions'
+    >>> _of_theorem({**one, "theorem": {"assumes": {"1. f is convex": "gap >= 0"}}}, None).value
+    'proved under assumptions'
+    """
+    if theorem["excess"] != "0":
+        return Evidence.FACTOR
+    if unproved(theorem, premises):
+        return Evidence.STEP
+    alone = not all(named_in(theorem))
+    return (
+        Evidence.ASSUMED if alone or Evidence.ASSUMED in (premises or {}).values() else Evidence.ALL
+    )
 
 
 def assumed(certificate: Mapping[str, Any]) -> list[str]:
@@ -95,9 +129,10 @@ def named_in(certificate: Mapping[str, Any]) -> list[list[str]]:
 def unproved(
     certificate: Mapping[str, Any], premises: Mapping[str, Evidence | None] | None
 ) -> dict[str, Evidence | None]:
-    """Of the claims that a theorem assumes, those not proved for all dimensions, with evidence."""
+    """Of the claims that a theorem assumes, those without a theorem of their own, with evidence."""
     known = dict.fromkeys(assumed(certificate)) if premises is None else premises
-    return {name: kind for name, kind in known.items() if kind != Evidence.ALL}
+    proved = (Evidence.ALL, Evidence.ASSUMED)
+    return {name: kind for name, kind in known.items() if kind not in proved}
 
 
 def decided_by(records: Sequence[Mapping[str, Any]]) -> str:

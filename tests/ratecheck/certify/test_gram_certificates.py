@@ -43,7 +43,9 @@ def test_a_claim_is_proved_for_all_dimensions_and_the_proof_is_verified(name: st
     content = proved(name)
     assert content["kind"] == "quadratic"
     assert content["excess"] == "0"
-    assert verify(content).startswith("proved for all dimensions by exact rationals from ")
+    assumed = content["theorem"]["assumes"]
+    word = "under assumptions, for all dimensions," if assumed else "for all dimensions"
+    assert verify(content).startswith(f"proved {word} by exact rationals from ")
     if name != "product":  # its sides are negative
         assert Fraction(content["found"]["ratio"]) > Fraction(99, 100)  # both are attained
 
@@ -291,6 +293,6 @@ def test_the_checker_needs_no_solver(tmp_path: Path) -> None:
     )
     said, without = done.stdout.splitlines()
     assert said.startswith(
-        "['proved for all dimensions by exact rationals from 1 assumption (1 that is no "
+        "['proved under assumptions, for all dimensions, by exact rationals from 1 assumption (1 "
     )
     assert without in ("InputError", "ModuleNotFoundError", "ValueError")

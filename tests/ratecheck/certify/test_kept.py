@@ -17,7 +17,8 @@ from ratecheck._report.export import AUTHORS, renew
 from ratecheck._report.kept import decided, proof
 from ratecheck._report.verdicts import show_claim
 from ratecheck._verdicts import certificates as kept
-from ratecheck._verdicts.evidence import MEANING, Evidence
+from ratecheck._verdicts.certificates import in_words
+from ratecheck._verdicts.evidence import MEANING, Evidence, of_certificate
 from ratecheck._verdicts.records import Records
 
 KEPT = {
@@ -71,15 +72,23 @@ def test_the_readme_adds_up_what_is_kept() -> None:
     }
     (proved, false), (true, identities) = sums["false"], sums["identities"]
     bounds = sum(map(kept.enclosed, every))
-    said = (
-        f"Of {false} claims that are false at an instance {proved} are proved false, "
-        f"of {identities} identities {true} proved, and of {bounds} bounds the best constant"
-    )
-    readme = " ".join(Path("README.md").read_text().split())
-    assert said in readme
     pages = [(folder / "verdicts.md").read_text() for folder in KEPT.values()]
-    steps = sum(page.count(f"| {Evidence.STEP} |") for page in pages)
-    assert f"{steps} of these from statements that are not proved so themselves" in readme
+    number = {kind: sum(page.count(f"| {kind} |") for page in pages) for kind in Evidence}
+    theorems = (Evidence.ALL, Evidence.ASSUMED, Evidence.STEP)
+    alone, assumed, steps = (number[kind] for kind in theorems)
+    assert number[Evidence.FACTOR] == 0
+    readme = " ".join(Path("README.md").read_text().split())
+    assert (
+        f"Of {false} claims that are false at an instance {proved} are proved false, of "
+        f"{identities} identities {true} proved, {number[Evidence.BRANCHES]} of these on the "
+        f"branches met, and of {bounds} bounds the best constant is known to 1 %; "
+        f"{alone + assumed + steps} bounds have a proof for all dimensions: {alone} without an "
+        f"assumption, {assumed} under assumptions that it lists, and {steps} from statements that "
+        f"are not proved so themselves"
+    ) in readme
+    page = " ".join(Path("docs/certificates.md").read_text().split())
+    for said in (f"as {alone} of the {alone + assumed + steps};", f"as {assumed};", f"as {steps}."):
+        assert said in page
 
 
 @pytest.mark.parametrize("paper", KEPT)
@@ -115,10 +124,12 @@ def test_an_audit_says_what_a_current_certificate_proves(monkeypatch: pytest.Mon
 #: A statement for each kind of evidence that a certificate gives.
 KINDS = {
     "fslora.loss_bias": Evidence.FALSE,
-    "firm.lemma1": Evidence.ALL,
+    "firm.eq15": Evidence.ALL,
+    "firm.lemma1": Evidence.ASSUMED,
     "affpcl.corE1": Evidence.STEP,
     "fslora.unbiased": Evidence.SIZES,
     "firm.batch_needed": Evidence.SIZES,
+    "psl.def_A1": Evidence.BRANCHES,
     "firm.lemma10_corrected": Evidence.ENCLOSED,
 }
 
@@ -146,10 +157,37 @@ def test_every_page_has_the_same_word_for_the_evidence(
     assert decided(item, "searched, as ever") == "searched"
 
 
+@pytest.mark.parametrize(
+    ("assumes", "excess", "premise", "word"),
+    [
+        ([], "0", None, Evidence.ALL),
+        (["1. f is convex"], "0", None, Evidence.ASSUMED),
+        (["1. mine.lemma"], "0", Evidence.ALL, Evidence.ALL),
+        (["1. mine.lemma"], "0", Evidence.ASSUMED, Evidence.ASSUMED),
+        (["1. mine.lemma", "2. f is convex"], "0", Evidence.ALL, Evidence.ASSUMED),
+        (["1. mine.lemma"], "0", Evidence.BRANCHES, Evidence.STEP),
+        (["1. mine.lemma"], "0", Evidence.FACTOR, Evidence.STEP),
+        (["1. mine.lemma"], "0", None, Evidence.STEP),
+        ([], "1/1000000", None, Evidence.FACTOR),
+        (["1. mine.lemma"], "1/1000000", None, Evidence.FACTOR),
+    ],
+)
+def test_the_word_for_a_theorem_is_the_weakest_that_is_true_of_it(
+    assumes: list[str], excess: str, premise: Evidence | None, word: Evidence
+) -> None:
+    theorem = {"assumes": dict.fromkeys(assumes, "gap >= 0")}
+    one = {"kind": "quadratic", "id": "mine.step", "excess": excess, "theorem": theorem}
+    known = {"mine.lemma": premise} if "1. mine.lemma" in assumes else {}
+    assert of_certificate(one, known) == word
+    said = in_words({**one, "arithmetic": "exact rationals"}, known)
+    assert said.startswith(word)
+    assert "for all dimensions" in said
+
+
 def test_a_premise_that_is_not_proved_is_named() -> None:
     (item,) = find_claims(["affpcl.corE1"])
     assert "; affpcl.e2 is only proved from premises;" in proof(item)
-    assert "affpcl.e1 is" not in proof(item)  # which is proved for all dimensions
+    assert "affpcl.e1 is" not in proof(item)  # which has a theorem
     assert "from 3 assumptions (1 that is no claim) that 12 or more instances meet" in proof(item)
     (premise,) = find_claims(["affpcl.e2"])
     assert "; affpcl.e2_H1 is only proved at sizes; " in proof(premise)
