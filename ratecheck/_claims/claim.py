@@ -21,7 +21,7 @@ from linsys import InputError
 from linsys.validate import check_integer, shown
 from ratecheck._claims.fields import Field
 from ratecheck._claims.made import made_by, noted
-from ratecheck._claims.space import Fields, Predicate, Space
+from ratecheck._claims.space import Fields, Instance, Predicate, Space
 
 #: What a measure returns: (measured, bound), numbers or arrays.
 Sides = tuple[Any, Any]
@@ -162,6 +162,21 @@ def _required(function: Callable[..., Any]) -> list[str] | None:
     return [p.name for p in needed] if all(p.kind in named for p in needed) else None
 
 
+def _check_parameters(id: str, function: Callable[..., Any], space: Space) -> None:
+    """Refuse a parameter that no instance has; a single one may stand for the whole instance."""
+    names = _required(function) or ()
+    if len(names) < 2 or space.view is not Instance or space.repair is not None:
+        return  # the last two may give instances other attributes
+    for name in names:
+        if name not in space.fields:
+            near = get_close_matches(name, list(space.fields), n=1)
+            meant = f" (did you mean `{near[0]}`?)" if near else ""
+            raise InputError(
+                f"parameter `{name}` of {id} must be a field of the instance or have a default; "
+                f"found the fields {', '.join(sorted(space.fields))}{meant}"
+            )
+
+
 def _has(instance: Any, name: str) -> bool:
     """Whether an instance has an attribute, without computing what its class computes."""
     if name in getattr(instance, "__dict__", ()) or hasattr(type(instance), name):
@@ -212,6 +227,7 @@ class Claim(Statement):
             function = getattr(self, name)
             if function is not None and not isinstance(function, OfInstance):
                 object.__setattr__(self, name, OfInstance(function))
+                _check_parameters(self.id, function, self.space)
 
     @property
     def function(self) -> Callable[..., tuple[Any, Any]]:

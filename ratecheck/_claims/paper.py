@@ -131,7 +131,7 @@ class Paper:
         name: str,
         /,
         *,
-        ref: str,
+        ref: str = "",
         on: Space | Mapping[str, Field] | None = None,
         tex: str = "",
         **options: Unpack[Options],
@@ -158,8 +158,8 @@ class Paper:
                     kind=kind,
                     space=space,
                     measure=measure,
-                    **self._texts(name, ref, tex, measure),
                     **self._ids(Claim, name, options),
+                    **self._texts(name, ref, tex, measure),
                 )
             )
 
@@ -196,7 +196,7 @@ class Paper:
         return partial(self.statement, "qualitative")
 
     def rate(
-        self, name: str, /, *, ref: str, tex: str = "", **options: Unpack[Known]
+        self, name: str, /, *, ref: str = "", tex: str = "", **options: Unpack[Known]
     ) -> Callable[[Callable[[], Sequence[Regime]]], RateClaim]:
         """Decorate a function that measures exponents, each in one regime.
 
@@ -208,8 +208,8 @@ class Paper:
         """
 
         def declare(regimes: Callable[[], Sequence[Regime]]) -> RateClaim:
-            texts = self._texts(name, ref, tex, regimes)
             ids = self._ids(RateClaim, name, options)
+            texts = self._texts(name, ref, tex, regimes)
             return noted(RateClaim(regimes=regimes, **texts, **ids))
 
         return declare
@@ -219,7 +219,7 @@ class Paper:
         name: str,
         /,
         *,
-        ref: str,
+        ref: str = "",
         on: Space | Mapping[str, Field] | None = None,
         between: tuple[float, float],
         within: float,
@@ -266,8 +266,8 @@ class Paper:
                     alpha=alpha,
                     relation=relation,
                     most=most,
-                    **self._texts(name, ref, tex, measure),
                     **self._ids(StatisticalClaim, name, options),
+                    **self._texts(name, ref, tex, measure),
                 )
             )
 
@@ -285,6 +285,11 @@ class Paper:
         return on if isinstance(on, Space) else Space(fields=on)
 
     def _texts(self, name: str, ref: str, tex: str, function: Callable[..., Any]) -> dict[str, Any]:
+        if not ref:
+            raise InputError(
+                f"`ref` of {self.id}.{name} must say where it is in the paper, such as "
+                "ref='Lemma 1'; found none"
+            )
         text = (inspect.getdoc(function) or "").split("\n\n")[0]
         if not text:
             raise InputError(f"docstring of {self.id}.{name} must hold the statement; found none")
@@ -298,7 +303,7 @@ class Paper:
     def _ids(self, kind: type, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, with the full ids of the claims that they name."""
         known = {field.name for field in dataclasses.fields(kind) if field.init}
-        check_options(f"{self.id}.{name}", options, known - _GIVEN)
+        check_options(f"{self.id}.{name}", options, known - _GIVEN | {"on", "ref", "tex"})
         resolved = dict(options)
         for key in RELATIONS:
             if key in resolved:

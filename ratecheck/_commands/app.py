@@ -84,6 +84,7 @@ app = typer.Typer(
     name="ratecheck",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    epilog=examples("list", "run affpcl/fig1", "audit my_claims.py", "new my_paper"),
 )
 
 #: Base class of errors in arguments: click's or typer's own, depending on the version.

@@ -260,7 +260,15 @@ def of_file(path: str) -> list[Item]:
     items = _checked(section(path))
     if not items:
         raise InputError(f"claims file must make claims when it is imported; found none in {path}")
+    _check_ids_free(items, path)
     return items
+
+
+def _check_ids_free(items: Sequence[Item], path: str) -> None:
+    """Refuse claims of a user's file that have the name of an installed paper, unless it is its."""
+    if not project.is_installed(Path(path)):
+        for item in items:
+            papers.check_free(item.entry.paper, f"claim {item.id} in {path}")
 
 
 def of_folder(folder: Path, broken: Broken = raise_fault) -> list[Item]:
@@ -269,7 +277,9 @@ def of_folder(folder: Path, broken: Broken = raise_fault) -> list[Item]:
     faults = _Faults(broken)
     for path in project.files_of(folder):
         try:
-            items += section(str(path))
+            found = section(str(path))
+            _check_ids_free(found, str(path))
+            items += found
         except InputError as error:
             faults(str(error))
     if not items:

@@ -173,7 +173,7 @@ def files(broken: Broken) -> list[Path]:
             broken(str(error))
             continue
         listed |= dict.fromkeys(_from_here(path) for path in named)
-    return [path for path in listed if not _is_installed(path)]
+    return [path for path in listed if not is_installed(path)]
 
 
 @contextlib.contextmanager
@@ -237,7 +237,7 @@ def _from_here(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _is_installed(path: Path) -> bool:
+def is_installed(path: Path) -> bool:
     """Whether a file is of a paper that is installed from here, and is known as such."""
     for package in papers.installed().values():
         roots = [Path(root).resolve() for root in folders_of(package)]

@@ -70,6 +70,9 @@ def _fault(what: str, path: Path, modules: UserModules, error: BaseException) ->
         reason = f"exit with {error.code}"
     elif isinstance(error, TypeError):
         reason += _nearest_parameter(reason)
+    elif isinstance(error, AttributeError) and error.name is not None:
+        near = get_close_matches(error.name, dir(error.obj), n=1)
+        reason += f" (did you mean `{near[0]}`?)" if near else ""
     said = " ".join(f"{type(error).__name__}: {reason}".split())
     return f"{what} must import without error; found {said} at {place}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,16 +45,31 @@ def console(*, stderr: bool = False) -> Console:
 def say(screen: Console, lines: Sequence[str]) -> None:
     """Print lines without markup; long ones are folded between words.
 
-    The width is that of the terminal, else that of the variable ``COLUMNS``, else 80. Commands stay
-    whole, so that they can be copied.
+    The width is that of the terminal, else that of the variable ``COLUMNS``, else 80. Commands can
+    be copied: they stay whole, or a shell reads on after the backslash at the end of a line.
     """
     folded = [
         part
         for line in lines
-        for part in ([line] if _COMMAND in line else wrapped(line, screen.width))
+        for part in (_command if _COMMAND in line else wrapped)(line, screen.width)
     ]
     if folded:
         screen.print("\n".join(folded), markup=False, highlight=False, soft_wrap=True)
+
+
+def _command(line: str, width: int) -> list[str]:
+    """A line with a command, folded where a shell reads on if the command is all that it says."""
+    if len(line) <= width or not re.match(rf"\s*(again: )?{_COMMAND}", line):
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    parts = textwrap.wrap(
+        line,
+        width - 2,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [*(f"{part} \\" for part in parts[:-1]), parts[-1]]
 
 
 def width_of(stream: TextIO) -> int | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -11,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
-from ratecheck._report.terminal import show_list, wrapped
+from ratecheck._report.terminal import say, show_list, wrapped
 
 ROOT = Path(__file__).parents[2]
 LONG = "the square of the mean of some vectors is at most the mean of their squares, always"
@@ -35,6 +38,21 @@ def test_long_lines_are_folded_between_words() -> None:
     assert wrapped("short", 40) == ["short"]
     assert wrapped("", 40) == [""]
     assert wrapped(f"File: /{'x' * 50}", 40) == [f"File: /{'x' * 50}"]
+
+
+def test_a_long_command_is_folded_where_a_shell_reads_on() -> None:
+    path = f"results/audit/counterexamples/{'x' * 15}.json"
+    line = f"  again: ratecheck audit claims/mine.py --replay {path}"
+    screen = Console(file=io.StringIO(), width=60)
+    say(screen, [line, "  a proof in prose: ratecheck certify mine.mass --out " + "y" * 20])
+    told, prose = screen.file.getvalue().partition("  a proof")[::2]  # type: ignore[attr-defined]
+    assert told.splitlines() == [
+        "  again: ratecheck audit claims/mine.py --replay \\",
+        f"    {path}",
+    ]
+    # as a shell has it, which drops a backslash with the end of its line
+    assert shlex.split(told.replace("\\\n", "")) == shlex.split(line)
+    assert prose.count("\n") == 1
 
 
 def lines_on_a_terminal(arguments: Sequence[object], folder: Path) -> list[str]:

@@ -279,3 +279,37 @@ def test_list_and_reproduce_go_on_without_it(
     assert (said.code, said.err.splitlines()) == (0, [line])
     said = ratecheck("audit", "--out", out)
     assert (said.code, said.err.splitlines()) == (1, [line])
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("PAPER.upper", "PAPER.uper", "no attribute 'uper' (did you mean `upper`?)"),
+        (", ref='Lemma 1'", "", "`ref` of mine.mass must say where it is in the paper"),
+        ("ref=", "reff=", "found ['reff'] (did you mean `ref`?)"),
+        (
+            "mass(p, constant=1)",
+            "mass(p, constant)",
+            "parameter `constant` of mine.mass must be a field of the instance or have a default; "
+            "found the fields p",
+        ),
+        ("'mine'", "'firm'", "must have an id that no installed paper has"),
+    ],
+)
+def test_a_slip_in_a_declaration_is_a_line_when_the_file_is_read(
+    tmp_path: Path, right: str, wrong: str, said: str
+) -> None:
+    text = """import ratecheck as rc
+PAPER = rc.Paper('mine', 'my paper')
+@PAPER.upper('mass', ref='Lemma 1', on={'p': rc.simplex('k')})
+def mass(p, constant=1):
+    'No probability exceeds one.'
+    return p, constant
+"""
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    assert [item.id for item in find_claims([str(path)])] == ["mine.mass"]
+    path.write_text(text.replace(right, wrong))
+    for place in (path, tmp_path):
+        with pytest.raises(InputError, match=re.escape(said)):
+            find_claims([str(place)])
