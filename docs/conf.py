@@ -11,6 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from links import PathLinks, link_names  # beside this file
 from pages import write_pages
+from signatures import as_written, not_a_field
 
 project = "ratecheck"
 release = importlib.metadata.version("ratecheck")
@@ -33,6 +34,8 @@ autodoc_mock_imports = ["flwr"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
+autodoc_type_aliases = {"Array": "Array", "Numbers": "Numbers"}  # of properties
+python_maximum_signature_line_length = 88
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 
@@ -61,5 +64,7 @@ def setup(app: Any) -> None:
     """Write the pages that are made from the papers, the gallery and the packages."""
     write_pages(Path(__file__).parent)
     app.connect("autodoc-process-docstring", escape_formulas)
+    app.connect("autodoc-process-signature", as_written)
+    app.connect("autodoc-skip-member", not_a_field)
     app.connect("html-page-context", link_names)
     app.add_transform(PathLinks)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gallery_pages import draw, figures, gallery  # beside this file
+from sphinx.pycode import ModuleAnalyzer
 
 ROOT = Path(__file__).parents[1]
 #: Titles of the packages' references.
@@ -96,11 +97,11 @@ def _public_names() -> str:
                 defined = f"{thing.__module__}.{thing.__name__}"
                 lines += [f"``rc.{alias.name}`` is :py:obj:`{defined}`.", ""]
             elif not inspect.ismodule(thing):
-                lines += _described(name, thing)
+                lines += _described(name, thing, f"ratecheck.{group.module}")
             elif thing.__name__.startswith("ratecheck."):
                 lines += [inspect.getdoc(thing) or "", ""]
                 for member in thing.__all__:
-                    lines += _described(f"{name}.{member}", getattr(thing, member))
+                    lines += _described(f"{name}.{member}", getattr(thing, member), thing.__name__)
             else:
                 lines += [f"``rc.{alias.name}`` is :py:mod:`{thing.__name__}`.", ""]
         body = "\n".join(lines)
@@ -108,11 +109,16 @@ def _public_names() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _described(name: str, thing: Any) -> list[str]:
-    """The lines that describe a public name."""
+def _described(name: str, thing: Any, module: str) -> list[str]:
+    """The lines that describe a public name of a module; of a constant, its comment there."""
     if inspect.isclass(thing):
         return [f".. autoclass:: {name}", "   :members:", ""]
-    return [f".. auto{'function' if callable(thing) else 'data'}:: {name}", ""]
+    if inspect.isroutine(thing):
+        return [f".. autofunction:: {name}", ""]
+    comments = ModuleAnalyzer.for_module(module).find_attr_docs()
+    said = comments["", name.rpartition(".")[2]]
+    value = [f"   :value: {thing}"] if isinstance(thing, int | float) else []
+    return [f".. py:data:: {name}", *value, "", *(f"   {line}" for line in said), ""]
 
 
 def _modules(package: str) -> Iterator[tuple[str, set[str]]]:

@@ -186,6 +186,9 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     front = (tmp_path / "site" / "index.html").read_text()
     assert "https://cdn" not in front
     assert (tmp_path / "site" / "_static" / "mathjax" / "tex-chtml.js").is_file()
+    names = (tmp_path / "site" / "api" / "ratecheck.html").read_text()
+    for foreign in ("_SupportsArray", "Alias for field", "An array object represents", "Built-in"):
+        assert foreign not in names  # signatures as they are written, and docstrings of ours alone
     claim = (tmp_path / "site" / "tutorials" / "claim.html").read_text()
     assert (
         'href="../api/ratecheck.html#ratecheck.Paper.upper"' in claim

@@ -21,6 +21,7 @@ from linsys import InputError
 from linsys.linalg import is_precise, norm, operator_norm
 from linsys.validate import check_flag
 
+#: Arrays of float64, or of high-precision numbers with the dtype object.
 Numbers = NDArray[Any]
 #: An axis is named by a size of the space ("n", "S", "d") or has a fixed length.
 Axis = str | int
@@ -270,17 +271,52 @@ class Contraction(Ball):
 
 
 def reals(*axes: Axis, magnitude: tuple[float, float] = (0.01, 100.0)) -> Field:
-    """Real numbers in [-m, m], with m from ``magnitude`` on a logarithmic scale."""
+    """Real numbers in [-m, m], with m from ``magnitude`` on a logarithmic scale.
+
+    Args:
+        axes: names of sizes, or fixed lengths: of ("n", 3) an instance has shape (n, 3); without
+            any it is a number.
+        magnitude: the least and the largest m.
+
+    Raises:
+        InputError: an axis that is no name and no length, or a range that is empty or not positive.
+
+    >>> import ratecheck as rc
+    >>> @rc.Paper("mine", "mine").upper("triangle", ref="", on={"x": rc.reals(2, "d")})
+    ... def triangle(x):
+    ...     "||x_1 + x_2|| <= ||x_1|| + ||x_2||."
+    ...     return rc.linalg.norm(x.sum(axis=0)), rc.linalg.norm(x).sum()
+    >>> rc.judge(triangle).verdict
+    'holds'
+    """
     return Field(axes, magnitude)
 
 
 def interval(*axes: Axis, low: float = 0.0, high: float = 1.0) -> Field:
-    """Numbers in [low, high]."""
+    """Numbers in [low, high]; axes and errors as of :func:`ratecheck.reals`.
+
+    >>> import ratecheck as rc
+    >>> @rc.Paper("mine", "mine").upper("variance", ref="", on={"p": rc.interval()})
+    ... def variance(p):
+    ...     "A coin's variance is at most 1/5."
+    ...     return p * (1 - p), 0.2
+    >>> rc.judge(variance).counterexample
+    {'p': 0.5}
+    """
     return Interval(axes, low=low, high=high)
 
 
 def positive(*axes: Axis, low: float = 0.01, high: float = 100.0) -> Field:
-    """Positive numbers in [low, high], on a logarithmic scale."""
+    """Positive numbers in [low, high], on a logarithmic scale; else as :func:`ratecheck.reals`.
+
+    >>> import ratecheck as rc
+    >>> @rc.Paper("mine", "mine").lower("mean", ref="", on={"x": rc.positive("n")})
+    ... def mean(x):
+    ...     "The arithmetic mean is at least the harmonic one."
+    ...     return x.mean(), len(x) / (1 / x).sum()
+    >>> rc.judge(mean).verdict
+    'holds'
+    """
     return Interval(axes, low=low, high=high, log=True)
 
 
@@ -292,28 +328,86 @@ def whole_numbers(*axes: Axis, low: int, high: int, log: bool = False) -> Field:
 
     All are drawn alike, so that of 0 to 1,000 few are below 10; on a logarithmic scale, with
     ``log``, a third are. Of a wider range than 64 a search that finds no violation is done again
-    on a logarithmic scale, and half of the instances of a statistical claim are drawn so.
+    on a logarithmic scale, and half of the instances of a statistical claim are drawn so. Axes and
+    errors are those of :func:`ratecheck.reals`.
+
+    >>> import ratecheck as rc
+    >>> @rc.Paper("mine", "mine").lower("power", ref="", on={"k": rc.whole_numbers(low=0, high=9)})
+    ... def power(k):
+    ...     "2^k >= k^2."
+    ...     return 2**k, k**2
+    >>> rc.judge(power).counterexample
+    {'k': 3.0}
     """
     return Whole(axes, low=low, high=high, log=log)
 
 
 def simplex(*axes: Axis) -> Field:
-    """Probability distributions along the last axis."""
+    """Probability distributions along the last axis, of which there must be one.
+
+    Args:
+        axes: names of sizes, or fixed lengths: of ("n", "S") an instance has shape (n, S).
+
+    Raises:
+        InputError: no axis, or one that is no name and no length.
+
+    >>> import ratecheck as rc
+    >>> @rc.Paper("mine", "mine").upper("entropy", ref="", on={"p": rc.simplex("S")})
+    ... def entropy(p):
+    ...     "The collision probability is at most the largest one."
+    ...     return (p**2).sum(), p.max()
+    >>> rc.judge(entropy).verdict
+    'holds'
+    """
     return Simplex(axes)
 
 
 def ball(*axes: Axis) -> Field:
-    """Vectors along the last axis with length at most one."""
+    """Vectors along the last axis with length at most one; else as :func:`ratecheck.simplex`.
+
+    >>> import ratecheck as rc
+    >>> @rc.Paper("mine", "mine").upper("scalar", ref="", on={"x": rc.ball(2, "d")})
+    ... def scalar(x):
+    ...     "Two of them have a scalar product of at most 1."
+    ...     return x[0] @ x[1], 1
+    >>> rc.judge(scalar).verdict
+    'holds'
+    """
     return Ball(axes)
 
 
 def sphere(*axes: Axis) -> Field:
-    """Vectors along the last axis with length one."""
+    """Vectors along the last axis with length one; else as :func:`ratecheck.simplex`.
+
+    >>> import ratecheck as rc
+    >>> @rc.Paper("mine", "mine").identity("length", ref="", on={"x": rc.sphere("n", "d")})
+    ... def length(x):
+    ...     "Every length is one."
+    ...     return rc.linalg.norm(x), 1 + 0 * x[:, 0]
+    >>> rc.judge(length).verdict
+    'holds'
+    """
     return Sphere(axes)
 
 
 def contraction(*axes: Axis) -> Field:
-    """Matrices along the last two axes with operator norm at most one."""
+    """Matrices along the last two axes with operator norm at most one.
+
+    Args:
+        axes: names of sizes, or fixed lengths: of ("n", "d", "d") an instance has shape (n, d, d).
+
+    Raises:
+        InputError: fewer than two axes, or one that is no name and no length.
+
+    >>> import ratecheck as rc
+    >>> on = {"C": rc.contraction("d", "d"), "x": rc.ball("d")}
+    >>> @rc.Paper("mine", "mine").upper("shorter", ref="", on=on)
+    ... def shorter(C, x):
+    ...     "C x is no longer than x."
+    ...     return rc.linalg.norm(C @ x), rc.linalg.norm(x)
+    >>> rc.judge(shorter).verdict
+    'holds'
+    """
     return Contraction(axes)
 
 

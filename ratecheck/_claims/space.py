@@ -179,6 +179,22 @@ class Space:
             Of several counterexamples one within the ranges is shown.
         constructed: what instances are made of on purpose, in a line, where fields or repair build
             a special case instead of drawing from all instances; verdicts repeat it.
+
+    Raises:
+        InputError: no fields, or what does not fit them; the message names it.
+
+    >>> import ratecheck as rc
+    >>> space = rc.Space(
+    ...     fields={"p": rc.simplex("S"), "f": rc.reals("S")},
+    ...     sizes={"S": (2, 3)},
+    ...     given={"a mean above 0": lambda i: i.p @ i.f > 0},
+    ... )
+    >>> @rc.Paper("mine", "mine").lower("largest", ref="", on=space)
+    ... def largest(f):
+    ...     "Some value is positive."
+    ...     return f.max(), 0
+    >>> rc.judge(largest).verdict
+    'holds'
     """
 
     fields: Mapping[str, Field]

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from linsys import InputError
 
+#: A column of a table, shape (rows,): numbers or texts.
 Column = NDArray[Any]
 
 

@@ -34,7 +34,12 @@ class Ratio(Interval):
 
 
 def mean_interval(values: Values, level: float = LEVEL) -> Interval:
-    """Mean of one value per instance and Student's interval."""
+    """Mean of one value per instance, shape (instances,), and Student's interval.
+
+    >>> found = mean_interval(np.array([1.0, 2.0, 3.0]))
+    >>> found.value, bool(found.lo < 2 < found.hi)
+    (2.0, True)
+    """
     from scipy.special import stdtrit
 
     half = float(stdtrit(values.size - 1, 0.5 + 0.5 * level)) * values.std(ddof=1)
@@ -57,7 +62,11 @@ def largest_mean(cells: Values, level: float = LEVEL) -> Interval:
 
 
 def exponential(logs: Interval) -> Interval:
-    """The interval of a ratio from that of its logarithm."""
+    """The interval of a ratio from that of its logarithm.
+
+    >>> exponential(Interval(0.0, 0.0, 0.0)).value
+    1.0
+    """
     return Interval(*(float(np.exp(v)) for v in (logs.value, logs.lo, logs.hi)))
 
 

@@ -100,7 +100,11 @@ def above(
     tolerance: float = 0.0,
     remark: str = "",
 ) -> Check:
-    """The claim that a number is above ``limit``; one as near as ``tolerance`` decides nothing."""
+    """The claim that a number is above ``limit``; one as near as ``tolerance`` decides nothing.
+
+    >>> above("gain", "above 0", Interval(0.5, 0.4, 0.6)).verdict
+    'confirmed'
+    """
     _check_interval(measured)
     holds, fails = measured.lo > limit + tolerance, measured.hi < limit - tolerance
     return _judge(name, predicted, measured, holds, fails, remark)
@@ -134,7 +138,11 @@ def at_least(
     tolerance: float = 0.0,
     remark: str = "",
 ) -> Check:
-    """The claim that a number is ``limit`` or more; ``tolerance`` is for its rounding."""
+    """The claim that a number is ``limit`` or more; ``tolerance`` is for its rounding.
+
+    >>> at_least("rate", "at least 0.1", Interval(0.12, 0.09, 0.15), 0.1).verdict
+    'not decided'
+    """
     _check_interval(measured)
     holds, fails = measured.lo >= limit - tolerance, measured.hi < limit - tolerance
     return _judge(name, predicted, measured, holds, fails, remark)
@@ -160,7 +168,12 @@ def within(
 
 
 def every(check: Check) -> Check:
-    """A check whose interval is the range of exact values, all of which must meet it."""
+    """A check whose interval is the range of exact values, all of which must meet it.
+
+    >>> check = below("ratio", "below 1", Interval(0.9, 0.8, 1.2))  # of exact values
+    >>> check.ok, every(check).ok
+    (None, False)
+    """
     check_instance("check", check, Check, _SUCH_A_CHECK)
     if check.ok is None:
         return replace(check, ok=False, verdict=check.verdict.replace("not decided", "violated"))
@@ -256,6 +269,12 @@ def slope_interval(
     which the interval covers the slope of the expected curve; near 1 it takes more than so many
     ``resamples``. Raises InputError otherwise. The interval has no width where every replicate
     tells the same slope.
+
+    >>> t = np.array([10.0, 100.0, 1000.0])
+    >>> noise = np.random.default_rng(0).exponential(size=(50, 3))
+    >>> slope = slope_interval(t, noise / t, rng=0)
+    >>> bool(slope.lo < -1 < slope.hi)
+    True
     """
     log_x, weights = _regression(x)
     curves = _numbers("y_replicates", y_replicates)
@@ -349,7 +368,19 @@ def rate_check(
     bound: bool = False,
     limit: Literal["infinity", "zero"] = "infinity",
 ) -> Check:
-    """The check of one exponent, with what ``verdict`` says."""
+    """The check of one exponent, with what ``verdict`` says.
+
+    Args:
+        name: what the exponent is of.
+        predicted: the exponent as it is stated.
+        measured: the exponent with its interval, such as a :class:`ratecheck.Slope`.
+        tolerance: how far a finite range may bend it.
+        bound: whether it is the exponent of an upper bound, which may be faster than stated.
+        limit: where the statement is about: large arguments, or small ones.
+
+    >>> rate_check("exponent of t", -1.0, Interval(-1.02, -1.1, -0.95)).ok
+    True
+    """
     said = verdict(predicted, measured, tolerance=tolerance, bound=bound, limit=limit)
     ok = None if said == "not decided" else said != "violated"
     return Check(name, predicted, measured.value, measured.lo, measured.hi, ok, said)
@@ -390,7 +421,11 @@ def mean_band(
 
 
 def ratio(values: ArrayLike, law: float, level: float) -> Interval:
-    """The mean of replicates (replicates,) over a prediction, with Student's interval."""
+    """The mean of replicates (replicates,) over a prediction, with Student's interval.
+
+    >>> ratio([1.9, 2.0, 2.1], law=2.0, level=0.95).value
+    1.0
+    """
     mean, low, high = (float(end[0]) / law for end in mean_band(np.c_[values], level=level))
     return Interval(mean, low, high)
 
