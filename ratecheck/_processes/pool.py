@@ -116,24 +116,30 @@ class _Queue:
     """Positions of calls to come, by group in order of their first calls."""
 
     def __init__(self, positions: Sequence[int], groups: Sequence[Hashable] | None) -> None:
-        self._groups: dict[Hashable, deque[int]] = {}
+        self._groups: dict[Hashable, deque[int]] = {}  # without those that have no call left
         self._own: dict[int, Hashable] = {}
+        self._left = len(positions)
         for position in positions:
             group = ("alone", position) if groups is None else groups[position]
             self._groups.setdefault(group, deque()).append(position)
 
     def __len__(self) -> int:
-        return sum(map(len, self._groups.values()))
+        return self._left
 
     def take(self, worker: int) -> int:
         """The next call for a worker: of its group, of one that is nobody's, or the last of one."""
-        groups, own = self._groups, self._own
-        if not groups.get(own.get(worker)):
-            free = [g for g, calls in groups.items() if calls and g not in own.values()]
-            if not free:
-                return max(groups.values(), key=len).pop()
-            own[worker] = free[0]
-        return groups[own[worker]].popleft()
+        groups, self._left = self._groups, self._left - 1
+        if self._own.get(worker) not in groups:
+            taken = {self._own[other] for other in self._own if other != worker}
+            free = (group for group in groups if group not in taken)
+            self._own[worker] = next(free, None)
+        own = self._own[worker]
+        helped = own if own in groups else max(groups, key=lambda group: len(groups[group]))
+        calls = groups[helped]
+        position = calls.popleft() if helped == own else calls.pop()
+        if not calls:
+            del groups[helped]
+        return position
 
 
 def _by_pools(
