@@ -18,13 +18,14 @@ from typing import Any
 from linsys import InputError
 from linsys.linalg.balls import Undecided
 from ratecheck._certify import constants
-from ratecheck._certify.certificate import digits, of_identity, revision
+from ratecheck._certify.certificate import digits, of_identity
 from ratecheck._certify.check import FORMAT, Wrong, apart, interval
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, enclose
 from ratecheck._certify.gram import certificate as theorems
 from ratecheck._certify.identities import CHANCE, Broken, decide
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._verdicts.certificates import revision
 from ratecheck._verdicts.replay import json_in
 
 #: What a certificate has to say, by its kind.

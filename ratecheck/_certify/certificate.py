@@ -14,27 +14,13 @@ from ratecheck._certify.identities import CHANCE, Decided
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Whole
 from ratecheck._discover.catalogue import Item
-from ratecheck._store.revision import revision_of
-from ratecheck._user_modules import PREFIX
-from ratecheck._verdicts.records import meaning_of_module
+from ratecheck._verdicts.certificates import revision
 
 #: Digits of the ends of enclosures, rounded outward.
 _DIGITS = 25
 _WITH_ROOTS = "exact rationals, roots and exponentials at random points"
 #: Rationals of at most so many characters are written as such.
 _SHORT = 40
-
-
-def revision(origin: str) -> str:
-    """The revision of what the claims of a module compute, or of a user's file; none of no file.
-
-    It does not depend on how claims are searched: a proof stays one.
-    """
-    if not origin:
-        return ""
-    if origin.endswith(".py"):
-        return revision_of([(Path(origin).resolve(), PREFIX)])
-    return meaning_of_module(origin)
 
 
 def of_counterexample(

@@ -120,6 +120,7 @@ def list_(names: Names = None, out: Out = RESULTS, as_json: Json = False) -> Non
         "show fslora Figure 5",
         "show my_figure.py",
         "show affpcl.d1f",
+        "show my_claims.py::mine.mass",
         "show 'affpcl Lemma D.1 (f)'",
     )
 )
@@ -139,7 +140,7 @@ def show(
     from ratecheck._report import describe, terminal
 
     text = " ".join(reference)
-    if _ID_OF_CLAIM.fullmatch(text):
+    if _ID_OF_CLAIM.fullmatch(text) or ".py::" in text:
         audits.list_or_describe([text], out, as_json, in_full=True, broken=_warn)
         return
     try:

@@ -54,7 +54,7 @@ def prove(
             proofs[position] = proof
             if proof.certificate is not None:
                 text = json.dumps(proof.certificate, indent=1) + "\n"
-                write_whole(out / f"{proof.id}.json", text.encode())
+                write_whole(out / kept.file_of(proof.id), text.encode())
             if progress:
                 progress(number + 1, len(items))
     if keep is not None:

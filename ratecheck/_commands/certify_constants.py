@@ -65,7 +65,7 @@ def prove(
                 progress(len(proofs), len(items))
             if proof.certificate is not None:
                 text = json.dumps(proof.certificate, indent=1) + "\n"
-                write_whole(out / _name(proof.id), text.encode())
+                write_whole(out / kept.file_of(proof.id, constant=True), text.encode())
             if keep is not None:
                 _merge(keep, proof)
             if not as_json:
@@ -124,7 +124,9 @@ def _prove(
     from ratecheck._certify.prove import prove_constant
 
     state = out / f"{item.id}.npz"
-    known = None if state.is_file() else _known(item, sizes, out / _name(item.id))
+    known = (
+        None if state.is_file() else _known(item, sizes, out / kept.file_of(item.id, constant=True))
+    )
     return known or prove_constant(item, sizes, limit, state, tell)
 
 
@@ -148,11 +150,6 @@ def _known(item: Item, sizes: Any, path: Path) -> Any:
     return None
 
 
-def _name(claim: str) -> str:
-    """The file of a constant's certificate."""
-    return f"{claim}.constant.json"
-
-
 def line(proof: Any) -> str:
     """What is proved of a constant, in a line."""
     from ratecheck._certify.constants import said
@@ -170,8 +167,6 @@ def with_constants(keep: Path, whole: kept.Kept, items: Sequence[Item]) -> kept.
         whole: what was proved now.
         items: of these claims.
     """
-    from ratecheck._certify.certificate import revision
-
     if not (keep / kept.FILE).is_file():
         return whole
     origins = {item.id: item.origin for item in items}
@@ -181,7 +176,7 @@ def with_constants(keep: Path, whole: kept.Kept, items: Sequence[Item]) -> kept.
         for one in kept.read(keep)["certificates"]
         if one["kind"] == "constant"
         and one["id"] in unproved
-        and one["revision"] == revision(origins[one["id"]])
+        and one["revision"] == kept.revision(origins[one["id"]])
     ]
     names = {one["id"] for one in constants}
     return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -57,6 +58,13 @@ class Item:
     def id(self) -> str:
         """The claim's id."""
         return self.entry.id
+
+    @property
+    def reference(self) -> str:
+        """What names it alone on the command line: its id, or "mine.py::mine.mass" of a file."""
+        if self.listed or not self.origin.endswith(".py"):
+            return self.id
+        return f"{os.path.relpath(self.origin)}::{self.id}"
 
     @property
     def place(self) -> str:

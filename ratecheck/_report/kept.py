@@ -10,10 +10,19 @@ from typing import Any
 
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._discover.papers import installed
+from ratecheck._discover.table import results
 from ratecheck._fallback import folders_of
-from ratecheck._verdicts.certificates import FILE, assumptions, in_words, read
+from ratecheck._verdicts.certificates import (
+    FILE,
+    FOLDER,
+    assumptions,
+    in_words,
+    left_by_certify,
+    read,
+    revision,
+)
 from ratecheck._verdicts.evidence import Evidence, assumed, of_audit, of_certificate
-from ratecheck._verdicts.records import Records, Result, meaning_of_module, revisions_of_claims
+from ratecheck._verdicts.records import Records, Result, revisions_of_claims
 from ratecheck._verdicts.verdict import Verdict, evidence
 
 
@@ -30,14 +39,13 @@ def latest(item: Item, records: Records) -> Result | None:
 
 
 def proof(item: Item) -> str:
-    """What the certificate proves that a paper keeps of its claim; empty without a current one."""
-    certificate = _certificate(item)
-    return "" if certificate is None else in_words(certificate, _premises(certificate))
+    """What the current certificate of a claim proves; empty without one."""
+    return _proof(item.origin, item.id)
 
 
 def assumes(item: Item) -> list[str]:
     """What the theorem of a claim's certificate assumes, a line for each."""
-    certificate = _certificate(item)
+    certificate = _certificate(item.origin, item.id)
     return [] if certificate is None else assumptions(certificate)
 
 
@@ -48,37 +56,67 @@ def decided(item: Item, said: str) -> Evidence | None:
         item: the claim.
         said: what decided the audit, as :attr:`ratecheck._verdicts.records.Result.evidence`.
     """
-    certificate = _certificate(item)
-    if certificate is None:
-        return of_audit(said)
-    return of_certificate(certificate, _premises(certificate))
+    return _decided(item.origin, item.id, said)
 
 
 def with_certificate(result: Result) -> dict[str, Any]:
     """The record of a verdict; ``decided`` names the evidence and ``proof`` says what is proved."""
-    known = {"decided": decided(result.item, result.evidence) or "", "proof": proof(result.item)}
-    return {**result.to_record(), **known}
+    return _with_certificate(result.to_record(), result.item.origin)
 
 
-def _certificate(item: Item) -> Mapping[str, Any] | None:
-    """The certificate that a paper keeps of its claim, if it is of the current code."""
-    folder = _folder(item.entry.paper)
+def with_certificate_of_file(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of a record of a user's claim, whose file is not run."""
+    return _with_certificate(record, record["file"])
+
+
+def _with_certificate(record: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    seen = _decided(origin, record["id"], record["evidence"])
+    return {**record, "decided": seen or "", "proof": _proof(origin, record["id"])}
+
+
+def _proof(origin: str, name: str) -> str:
+    certificate = _certificate(origin, name)
+    if certificate is None:
+        return ""
+    return in_words(certificate, _premises(origin, certificate, [name]))
+
+
+def _decided(origin: str, name: str, said: str, within: Sequence[str] = ()) -> Evidence | None:
+    certificate = _certificate(origin, name)
+    if certificate is None:
+        return of_audit(said)
+    return of_certificate(certificate, _premises(origin, certificate, [*within, name]))
+
+
+def _certificate(origin: str, name: str) -> Mapping[str, Any] | None:
+    """The certificate that a paper keeps of its claim, or a user has, if it is of current code."""
+    if origin.endswith(".py"):
+        return left_by_certify(results() / FOLDER, origin, name)
+    folder = _folder(name.partition(".")[0])
     if folder is None or not (folder / FILE).is_file():
         return None
-    certificate = _certificates(folder, (folder / FILE).stat().st_mtime_ns).get(item.id)
-    if certificate is None or certificate["revision"] != meaning_of_module(item.origin):
+    certificate = _certificates(folder, (folder / FILE).stat().st_mtime_ns).get(name)
+    if certificate is None or certificate["revision"] != revision(origin):
         return None
     return certificate
 
 
-def _premises(certificate: Mapping[str, Any]) -> dict[str, Evidence | None]:
-    """The claims that a theorem assumes, with the evidence for each."""
-    known = {}
+def _premises(
+    origin: str, certificate: Mapping[str, Any], within: Sequence[str]
+) -> dict[str, Evidence | None]:
+    """The claims that a theorem assumes, with the evidence for each.
+
+    Nothing is known of one whose own proof assumes the theorem, which ``within`` names.
+    """
+    known: dict[str, Evidence | None] = {}
     for name in assumed(certificate):
-        (item,) = find_claims([name])
-        folder = _folder(item.entry.paper)
-        verdict = None if folder is None else _claims(folder).get(name)
-        known[name] = decided(item, of_known(item, verdict).evidence if verdict else "")
+        place, said = origin, ""
+        if not origin.endswith(".py"):
+            (item,) = find_claims([name])
+            folder = _folder(item.entry.paper)
+            verdict = None if folder is None else _claims(folder).get(name)
+            place, said = item.origin, of_known(item, verdict).evidence if verdict else ""
+        known[name] = None if name in within else _decided(place, name, said, within)
     return known
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from linsys import InputError
 from ratecheck._discover import catalogue, papers, project, registry
 from ratecheck._discover.table import Broken, results
-from ratecheck._report.kept import with_certificate
+from ratecheck._report.kept import with_certificate, with_certificate_of_file
 from ratecheck._run.job import Job, Outcome
 from ratecheck._store.store import Store
 from ratecheck._verdicts.records import Records
@@ -190,7 +190,9 @@ def _verdicts(
         else:
             judged.append((with_certificate(result), current is not None))
     told = []
-    for record, is_current in judged + ([] if of else records.latest_of_users_files()):
+    users = [] if of else records.latest_of_users_files()
+    judged += [(with_certificate_of_file(record), current) for record, current in users]
+    for record, is_current in judged:
         replay = records.counterexamples / f"{record['id']}.json"
         has_one = record["counterexample"] is not None and replay.exists()
         command = shlex.join(["ratecheck", "audit", "--replay", str(replay)]) if has_one else ""

@@ -290,7 +290,7 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     if verdict.evidence:
         lines.append(f"  {result.evidence}{_generic(verdict)}")
         if told := proof(result.item):
-            lines.append(f"  {told}: ratecheck certify {entry.id}")
+            lines.append(f"  {told}: ratecheck certify {result.item.reference}")
             lines += [f"    assumed: {one}" for one in assumes(result.item) if best]
     if verdict.verdict == "violated":
         lines.append(f"  {' '.join(entry.text.split())}")

@@ -6,6 +6,7 @@ the reason. ``certificates.md`` says the same in tables.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
@@ -13,10 +14,15 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from ratecheck._store.revision import revision_of
+from ratecheck._user_modules import PREFIX
 from ratecheck._verdicts.evidence import Evidence, named_in, of_certificate, unproved
+from ratecheck._verdicts.records import meaning_of_module
 
 #: Beside the verdicts of a paper.
 FILE, TABLES = "certificates.json", "certificates.md"
+#: Where ``ratecheck certify`` puts certificates, in the folder of the results.
+FOLDER = "certificates"
 #: Numbers of at most so many characters are shown as they are.
 _SHOWN = 18
 #: On so many instances the assumptions of a theorem are evaluated, and its two sides compared.
@@ -35,6 +41,43 @@ def text(kept: Kept) -> str:
         lines = ",\n".join(json.dumps(entry) for entry in entries)
         lists.append(f'"{name}": [\n{lines}\n]')
     return "{" + ",\n".join(lists) + "}\n"
+
+
+def file_of(name: str, *, constant: bool = False) -> str:
+    """The file of one claim's certificate, which has at most one of each kind.
+
+    >>> file_of("mine.mean"), file_of("mine.mean", constant=True)
+    ('mine.mean.json', 'mine.mean.constant.json')
+    """
+    return f"{name}{'.constant' * constant}.json"
+
+
+def left_by_certify(folder: Path, origin: str, name: str) -> Mapping[str, Any] | None:
+    """The certificate that a folder has of a user's claim, of the file as it is; None without one.
+
+    Args:
+        folder: where ``ratecheck certify`` wrote to.
+        origin: the user's file.
+        name: the claim's id.
+    """
+    for path in (folder / file_of(name, constant=constant) for constant in (False, True)):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            certificate: Mapping[str, Any] = json.loads(path.read_bytes())
+            if certificate.get("id") == name and certificate.get("revision") == revision(origin):
+                return certificate
+    return None
+
+
+def revision(origin: str) -> str:
+    """The revision of what the claims of a module compute, or of a user's file; none of no file.
+
+    It does not depend on how claims are searched: a proof stays one.
+    """
+    if not origin:
+        return ""
+    if origin.endswith(".py"):
+        return revision_of([(Path(origin).resolve(), PREFIX)])
+    return meaning_of_module(origin)
 
 
 def read(folder: Path) -> Kept:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ratecheck._certify.against_claims import check_file, verify
 from ratecheck._discover import papers
-from ratecheck._discover.catalogue import find_claims
+from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._report import kept as report_kept
 from ratecheck._report.export import AUTHORS, renew
 from ratecheck._report.kept import decided, proof
@@ -117,7 +120,7 @@ def test_an_audit_says_what_a_current_certificate_proves(monkeypatch: pytest.Mon
     )
     (inequality,) = find_claims(["firm.lemma4_corrected"])
     assert proof(inequality) == ""
-    monkeypatch.setattr(report_kept, "meaning_of_module", lambda origin: "another revision")
+    monkeypatch.setattr(report_kept, "revision", lambda origin: "another revision")
     assert proof(item) == ""
 
 
@@ -153,7 +156,7 @@ def test_every_page_has_the_same_word_for_the_evidence(
     assert f"  {proof(item)}: ratecheck" in " ".join(capsys.readouterr().out.split("\n"))
     assert f"| {word} | {MEANING[word]} |" in (pages / "findings.md").read_text()
     assert re.search(rf"What decided them: [^;]*\d+ {word}", (pages / "authors.md").read_text())
-    monkeypatch.setattr(report_kept, "meaning_of_module", lambda origin: "another revision")
+    monkeypatch.setattr(report_kept, "revision", lambda origin: "another revision")
     assert decided(item, "searched, as ever") == "searched"
 
 
@@ -215,3 +218,68 @@ def test_the_documentation_explains_every_word() -> None:
     page = Path("docs/certificates.md").read_text()
     table = page.partition("| word | what it means |\n|---|---|\n")[2].partition("\n\n")[0]
     assert table.splitlines() == [f"| {kind} | {meaning} |" for kind, meaning in MEANING.items()]
+
+
+USERS = '''
+import ratecheck as rc
+
+PAPER = rc.Paper("mine", "my paper")
+
+
+@PAPER.identity("cube", ref="Lemma 1", on={"x": rc.reals()})
+def cube(x):
+    """(1 + x)^3 = 1 + 3 x + 3 x^2 + x^3."""
+    return (1 + x) ** 3, 1 + 3 * x + 3 * x**2 + x**3
+
+
+@PAPER.identity("larger", ref="Lemma 2", on={"x": rc.reals(), "y": rc.reals()})
+def larger(x, y):
+    """max(x, y) = (x + y + |x - y|) / 2."""
+    return (x if x > y else y), (x + y + abs(x - y)) / 2
+
+
+@PAPER.upper("mean", ref="Lemma 3", on={"x": rc.interval(), "y": rc.interval()})
+def mean(x, y):
+    """(x + y) / 2 <= x + y."""
+    return (x + y) / 2, x + y
+'''
+
+
+@pytest.mark.slow
+def test_certificates_of_a_users_claims_are_found_where_certify_left_them(
+    ratecheck: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(USERS)
+
+    def evidence() -> list[str]:
+        told = json.loads(ratecheck("audit", "mine.py", "--show", "--json").out)
+        page = ratecheck("audit", "mine.py").out
+        assert all(one["decided"] in page for one in told)
+        return [one["decided"] for one in told]
+
+    assert ratecheck("audit", "mine.py").code == 0
+    assert evidence() == ["searched", "searched", "searched"]
+    assert ratecheck("certify", "mine.py").code == 0
+    assert evidence() == ["proved at sizes", "proved on branches met", "searched"]
+    assert ratecheck("certify", "mine.py::mine.mean", "--constant").code == 0
+    assert evidence() == ["proved at sizes", "proved on branches met", "proved at sizes"]
+    shown = ratecheck("show", "mine.py::mine.larger").out
+    assert "proved on branches met: its space has none, but for a chance below 2^-100" in shown
+    assert "ratecheck certify mine.py::mine.larger" in " ".join(shown.split())
+    assert ratecheck("report").code == 0
+    assert "proved on branches met: its space" in Path("results/report.html").read_text()
+    Path("mine.py").write_text(USERS.replace("3 * x**2", "2 * x**2 + x**2"))
+    assert ratecheck("audit", "mine.py").code == 0
+    assert evidence() == ["searched", "searched", "searched"]
+
+
+def test_two_theorems_that_assume_each_other_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def theorem(name: str, premise: str) -> dict[str, Any]:
+        stated = {"assumes": {f"1. {premise}": "gap >= 0"}}
+        return {"kind": "quadratic", "id": name, "excess": "0", "theorem": stated}
+
+    proofs = {"mine.a": theorem("mine.a", "mine.b"), "mine.b": theorem("mine.b", "mine.a")}
+    monkeypatch.setattr(report_kept, "_certificate", lambda origin, name: proofs[name])
+    entry = replace(find_claims(["fslora.unbiased"])[0].entry, id="mine.a")
+    assert decided(Item(entry, "mine.py", ""), "searched") == Evidence.STEP
