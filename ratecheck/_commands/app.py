@@ -614,7 +614,15 @@ def certify(
     sizes: Sizes = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Prove that false claims are false, by rationals and balls, with certificates."""
+    """Prove what is said of claims, by exact arithmetic, and write certificates.
+
+    Of a false claim: its sides are apart at an instance, by rationals and balls.
+    Of an identity: it is true at sizes of its space, by random points.
+    Of a bound with a theorem: it holds in all dimensions, by rationals.
+    With --constant: the best constant of a bound lies in an interval, by boxes.
+
+    A certificate is a file ID.json, that of a constant ID.constant.json.
+    """
     from ratecheck._commands import certify as commands
     from ratecheck._commands.runs import scheduled
 

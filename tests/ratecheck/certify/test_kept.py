@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from ratecheck._certify.against_claims import check_file, verify
+from ratecheck._claims.claim import Claim
 from ratecheck._discover import papers
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._report import kept as report_kept
@@ -65,6 +67,37 @@ def test_the_page_counts_what_is_kept() -> None:
         proved = f"{false[0]} of {false[1]} | {true[0]} of {true[1]} | {kept.enclosed(whole)}"
         row = f"| {folder.parent.name} | {proved} |\n"
         assert row in page, row
+
+
+def test_the_page_says_what_the_certificates_leave_open() -> None:
+    every = [one for folder in KEPT.values() for one in kept.read(folder)["certificates"]]
+    entries = [item.entry for item in find_claims(list(KEPT))]
+    claims = {entry.id: entry for entry in entries if isinstance(entry, Claim)}
+    near = Counter[tuple[str, bool]]()
+    for one in every:
+        if kept.enclosed({"certificates": [one]}):
+            sizes = one["sizes"] if one["kind"] == "constant" else one["found"]["sizes"]
+            least = {name: low for name, (low, _) in claims[one["id"]].space.sizes.items()}
+            near[one["kind"], sizes == least] += 1
+    bounds = sum(one.expect == "holds" and one.relation != "==" for one in claims.values())
+    words = Counter(of_certificate(one) for one in every if one["kind"] != "quadratic")
+    plain = sum(one["kind"] == "identity" for one in every) - words[Evidence.BRANCHES]
+    theorems = sum(one["kind"] == "quadratic" for one in every)
+    boxes, proofs = ((near[kind, True], near[kind, False]) for kind in ("constant", "quadratic"))
+    page = " ".join(Path("docs/certificates.md").read_text().split())
+    for said in (
+        f"| {words[Evidence.BRANCHES]} of the {words[Evidence.BRANCHES] + plain} compare numbers",
+        f"of {plain} nothing is left open",
+        f"| {sum(boxes + proofs)} of the {bounds} bounds that hold | {sum(boxes)} by boxes, "
+        f"{boxes[0]} of them at the smallest sizes of the space and {boxes[1]} at larger ones",
+        f"{sum(proofs)} by a theorem for all dimensions and an instance near it, {proofs[0]} of "
+        f"these instances at the smallest sizes and {proofs[1]} at larger ones",
+        f"| {theorems} of {bounds} |",
+        f"{words[Evidence.SIZES] - plain} more are proved at sizes, by boxes",
+    ):
+        assert said in page, said
+    lines = len(Path("ratecheck/_certify/check.py").read_text().splitlines())
+    assert f"`check.py`, {lines} lines on the standard library" in page
 
 
 def test_the_readme_adds_up_what_is_kept() -> None:
