@@ -15,7 +15,7 @@ from ratecheck._processes import elsewhere
 from ratecheck._processes.interrupts import Interrupted
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.experiments import said
-from ratecheck._report.terminal import progress_bar
+from ratecheck._report.terminal import progress_bar, width_of, wrapped
 from ratecheck._run.job import Job, Outcome
 from ratecheck._store.files import check_writable
 from ratecheck._store.machine import cores
@@ -144,4 +144,5 @@ def figures_or_error(outcomes: Sequence[Outcome]) -> None:
 
 
 def _note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    width = width_of(sys.stderr)
+    print("\n".join(wrapped(text, width) if width else [text]), file=sys.stderr, flush=True)

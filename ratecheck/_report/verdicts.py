@@ -290,8 +290,9 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     if verdict.evidence:
         lines.append(f"  {result.evidence}{_generic(verdict)}")
         if told := proof(result.item):
-            lines.append(f"  {told}: ratecheck certify {result.item.reference}")
+            lines.append(f"  {told}")
             lines += [f"    assumed: {one}" for one in assumes(result.item) if best]
+            lines.append(f"  the proof: ratecheck certify {result.item.reference}")
     if verdict.verdict == "violated":
         lines.append(f"  {' '.join(entry.text.split())}")
     lines += _sides(verdict, best=best)
