@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -113,11 +114,23 @@ def _item(claim: Entry) -> Item:
 
 
 def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) -> Proof:
-    """The proof of one claim's verdict.
+    """The proof of one claim's verdict, with the ``seconds`` of CPU time that it took.
 
     With an instance, that the claim is false there; without, that it is true, of an identity or of
     what a theorem states.
     """
+    started = time.process_time()
+    return _timed(_prove(item, instance, limit), started)
+
+
+def _timed(proof: Proof, started: float) -> Proof:
+    if proof.certificate is None:
+        return proof
+    seconds = round(time.process_time() - started, 3)
+    return replace(proof, certificate={**proof.certificate, "seconds": seconds})
+
+
+def _prove(item: Item, instance: Mapping[str, Any] | None, limit: float) -> Proof:
     entry = item.entry
     if not isinstance(entry, Claim):
         return Proof(
@@ -165,11 +178,16 @@ def prove_constant(
     state: Path | None = None,
     doing: Doing = lambda boxes, left, gap: None,
 ) -> Proof:
-    """An interval for the best constant of a bound; see :func:`ratecheck._certify.constants`."""
+    """An interval for the best constant of a bound; see :func:`ratecheck._certify.constants`.
+
+    Its certificate has ``seconds`` where the search did not go on from an earlier one.
+    """
     if not isinstance(item.entry, Claim) or item.entry.relation == "==":
         raise InputError(f"`claim` must be an upper or a lower bound; found {item.id}")
+    started, goes_on = time.process_time(), state is not None and state.is_file()
     certificate, reason = enclose_constant(item, sizes, limit, state=state, doing=doing)
-    return Proof(item.id, certificate, reason)
+    proof = Proof(item.id, certificate, reason)
+    return proof if goes_on else _timed(proof, started)
 
 
 def _prove_theorem(item: Item, theorem: Theorem, limit: float) -> Proof:

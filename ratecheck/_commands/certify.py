@@ -131,17 +131,18 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
     rows = []
     for proof in proofs:
         one = proof.certificate
+        took = "" if one is None else f"{one['seconds']:.3g}"
         if one is None:
-            rows.append([proof.id, "", "", f"not proved: {proof.reason}"])
+            rows.append([proof.id, "", "", "", f"not proved: {proof.reason}"])
         elif one["kind"] == "counterexample":
             case = one["cases"][0]
             sides = f"{short(case['measured'][0])} and {short(case['bound'][0])}"
-            bits = str(one["bits"] or "")
-            rows.append([proof.id, one["arithmetic"], bits, f"{of_certificate(one)}: {sides}"])
+            told = [str(one["bits"] or ""), took, f"{of_certificate(one)}: {sides}"]
+            rows.append([proof.id, one["arithmetic"], *told])
         else:
             arithmetic = one["arithmetic"].removesuffix(" at random points")
-            rows.append([proof.id, arithmetic, "", in_words(one)])
-    headers = ["claim", "arithmetic", "bits", "what is proved, or why not"]
+            rows.append([proof.id, arithmetic, "", took, in_words(one)])
+    headers = ["claim", "arithmetic", "bits", "CPU seconds", "what is proved, or why not"]
     show_list(headers, rows, headers[-1:], "Certificates")
     proved = sum(proof.certificate is not None for proof in proofs)
     console().print(f"{proved} of {len(proofs)} claims have a certificate.")

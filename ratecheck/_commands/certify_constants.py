@@ -156,7 +156,9 @@ def line(proof: Any) -> str:
 
     if proof.certificate is None:
         return f"{proof.id}: not enclosed: {proof.reason}"
-    return f"{proof.id}: {said(proof.certificate)}"
+    seconds = proof.certificate.get("seconds")
+    took = "" if seconds is None else f"; {seconds:.3g} s of CPU time"
+    return f"{proof.id}: {said(proof.certificate)}{took}"
 
 
 def with_constants(keep: Path, whole: kept.Kept, items: Sequence[Item]) -> kept.Kept:

@@ -244,6 +244,7 @@ def test_the_command_proves_writes_and_checks(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     told = {one["id"]: one for one in json.loads(done.stdout)}
     assert told["mine.root"]["certificate"]["bits"] == 64
+    assert 0 < told["mine.root"]["certificate"]["seconds"] < 60
     assert told["mine.holds"]["certificate"] is None
     assert [path.name for path in tmp_path.iterdir()] == ["mine.root.json"]
     path = tmp_path / "mine.root.json"
