@@ -183,6 +183,8 @@ class Check:
     ``ours`` says that the prediction is not the paper's but derived here, and ``paper`` what the
     paper states where that is something else: a measurement that confirms such a prediction
     contradicts the paper. :func:`ratecheck.our_own` makes such a check.
+
+    ``tolerance`` is how far a finite range may bend a predicted exponent; tables show it beside.
     """
 
     name: str
@@ -194,6 +196,7 @@ class Check:
     verdict: str = ""
     ours: bool = False
     paper: str = ""
+    tolerance: float = 0.0
 
     def __post_init__(self) -> None:
         if self.paper and not self.ours:
@@ -333,7 +336,10 @@ class Experiment(Generic[C]):
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9_]+/[a-z0-9_]+", self.id):
-            raise InputError(f"`id` must look like paper/name in lower case; found {self.id!r}")
+            raise InputError(
+                "`id` must look like paper/name, in lower case letters, digits and _; found "
+                f"{self.id!r}"
+            )
         if not {"quick", "paper"} <= set(self.profiles) <= set(PROFILES):
             raise InputError(
                 f"`profiles` of {self.id} must be quick and paper, and may be laptop; "

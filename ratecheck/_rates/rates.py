@@ -374,7 +374,8 @@ def rate_check(
         name: what the exponent is of.
         predicted: the exponent as it is stated.
         measured: the exponent with its interval, such as a :class:`ratecheck.Slope`.
-        tolerance: how far a finite range may bend it.
+        tolerance: how far a finite range may bend it: a number that is fixed beforehand, never one
+            that is computed from the exponent or the measurement.
         bound: whether it is the exponent of an upper bound, which may be faster than stated.
         limit: where the statement is about: large arguments, or small ones.
 
@@ -383,7 +384,8 @@ def rate_check(
     """
     said = verdict(predicted, measured, tolerance=tolerance, bound=bound, limit=limit)
     ok = None if said == "not decided" else said != "violated"
-    return Check(name, predicted, measured.value, measured.lo, measured.hi, ok, said)
+    ends = (measured.value, measured.lo, measured.hi)
+    return Check(name, predicted, *ends, ok, said, tolerance=tolerance)
 
 
 def mean_band(

@@ -128,12 +128,16 @@ def verdict(check: Check) -> str:
 
 
 def predicted(check: Check) -> str:
-    """The prediction, beside the paper's where that is another one.
+    """The prediction with its tolerance, beside the paper's where that is another one.
 
+    >>> predicted(Check("slope", -1.0, -1.02, -1.1, -0.9, True, tolerance=0.05))
+    '-1 ± 0.05'
     >>> predicted(Check("gain", "above 0", 1.0, 1.0, 1.0, True, ours=True, paper="below 0"))
     'above 0 (the paper: below 0)'
     """
     said = short(check.predicted)
+    if check.tolerance:
+        said += f" ± {short(check.tolerance)}"
     return f"{said} (the paper: {check.paper})" if check.paper else said
 
 

@@ -249,7 +249,7 @@ def show_replay(replayed: Replayed) -> None:
     """Print both sides of a replayed instance, the verdict, and whether it was to be expected."""
     verdict = replayed.verdict
     lines = [
-        f"{verdict.id}: {verdict.verdict} (stated: {replayed.stated})",
+        f"{verdict.id}: {verdict.verdict} (the file says: {replayed.stated})",
         *_sides(verdict, best=True),
     ]
     say(console(), [*lines, "reproduced" if replayed.ok else "NOT reproduced"])

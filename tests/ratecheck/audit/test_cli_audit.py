@@ -162,7 +162,7 @@ def test_replay_shows_both_sides_again(ratecheck: Call, judged: Path, tmp_path: 
     said = ratecheck("audit", "--replay", judged / "audit/counterexamples/mine.mass.json")
     assert (said.code, said.err) == (0, "")
     assert said.out.splitlines() == [
-        "mine.mass: violated (stated: violated)",
+        "mine.mass: violated (the file says: violated)",
         "  measured 0.7, bound 0.58",
         "  p = [0.3, 0.7]",
         "reproduced",
