@@ -65,7 +65,7 @@ def with_certificate(result: Result) -> dict[str, Any]:
 
 
 def with_certificate_of_file(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of a record of a user's claim, whose file is not run."""
+    """A record of a user's claim, whose file is not run, with what its certificate decides."""
     return _with_certificate(record, record["file"])
 
 
