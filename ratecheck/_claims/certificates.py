@@ -233,9 +233,7 @@ def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, N
             index,
         )
     for name, side in (("measured", measured), ("bound", bound)):
-        if side.dtype.kind == "b" or any(
-            isinstance(value, bool | np.bool_) for value in _objects(side)
-        ):
+        if _are_truths(side):
             raise Fault(
                 f"measure must return numbers; found {name} of True and False (return what is "
                 "compared, or 1 * of it)",
@@ -256,6 +254,8 @@ def _unlike(measured: Numbers, bound: Numbers, count: int | None) -> str:
     all pairs of the entries of (3,) and (4, 1).
     """
     one, other = (side.shape[1:] for side in (measured, bound))
+    if measured.shape == bound.shape:
+        return ""
     alike = math.prod(one) == 1 or math.prod(other) == 1
     if len(one) == len(other):
         whole = tuple(map(max, one, other))

@@ -282,7 +282,7 @@ def reals(*axes: Axis, magnitude: tuple[float, float] = (0.01, 100.0)) -> Field:
         InputError: an axis that is no name and no length, or a range that is empty or not positive.
 
     >>> import ratecheck as rc
-    >>> @rc.Paper("mine", "mine").upper("triangle", ref="", on={"x": rc.reals(2, "d")})
+    >>> @rc.Paper("mine", "mine").upper("triangle", ref="1", on={"x": rc.reals(2, "d")})
     ... def triangle(x):
     ...     "||x_1 + x_2|| <= ||x_1|| + ||x_2||."
     ...     return rc.linalg.norm(x.sum(axis=0)), rc.linalg.norm(x).sum()
@@ -296,7 +296,7 @@ def interval(*axes: Axis, low: float = 0.0, high: float = 1.0) -> Field:
     """Numbers in [low, high]; axes and errors as of :func:`ratecheck.reals`.
 
     >>> import ratecheck as rc
-    >>> @rc.Paper("mine", "mine").upper("variance", ref="", on={"p": rc.interval()})
+    >>> @rc.Paper("mine", "mine").upper("variance", ref="1", on={"p": rc.interval()})
     ... def variance(p):
     ...     "A coin's variance is at most 1/5."
     ...     return p * (1 - p), 0.2
@@ -310,7 +310,7 @@ def positive(*axes: Axis, low: float = 0.01, high: float = 100.0) -> Field:
     """Positive numbers in [low, high], on a logarithmic scale; else as :func:`ratecheck.reals`.
 
     >>> import ratecheck as rc
-    >>> @rc.Paper("mine", "mine").lower("mean", ref="", on={"x": rc.positive("n")})
+    >>> @rc.Paper("mine", "mine").lower("mean", ref="1", on={"x": rc.positive("n")})
     ... def mean(x):
     ...     "The arithmetic mean is at least the harmonic one."
     ...     return x.mean(), len(x) / (1 / x).sum()
@@ -332,7 +332,7 @@ def whole_numbers(*axes: Axis, low: int, high: int, log: bool = False) -> Field:
     errors are those of :func:`ratecheck.reals`.
 
     >>> import ratecheck as rc
-    >>> @rc.Paper("mine", "mine").lower("power", ref="", on={"k": rc.whole_numbers(low=0, high=9)})
+    >>> @rc.Paper("mine", "mine").lower("power", ref="1", on={"k": rc.whole_numbers(low=0, high=9)})
     ... def power(k):
     ...     "2^k >= k^2."
     ...     return 2**k, k**2
@@ -352,7 +352,7 @@ def simplex(*axes: Axis) -> Field:
         InputError: no axis, or one that is no name and no length.
 
     >>> import ratecheck as rc
-    >>> @rc.Paper("mine", "mine").upper("entropy", ref="", on={"p": rc.simplex("S")})
+    >>> @rc.Paper("mine", "mine").upper("entropy", ref="1", on={"p": rc.simplex("S")})
     ... def entropy(p):
     ...     "The collision probability is at most the largest one."
     ...     return (p**2).sum(), p.max()
@@ -366,7 +366,7 @@ def ball(*axes: Axis) -> Field:
     """Vectors along the last axis with length at most one; else as :func:`ratecheck.simplex`.
 
     >>> import ratecheck as rc
-    >>> @rc.Paper("mine", "mine").upper("scalar", ref="", on={"x": rc.ball(2, "d")})
+    >>> @rc.Paper("mine", "mine").upper("scalar", ref="1", on={"x": rc.ball(2, "d")})
     ... def scalar(x):
     ...     "Two of them have a scalar product of at most 1."
     ...     return x[0] @ x[1], 1
@@ -380,7 +380,7 @@ def sphere(*axes: Axis) -> Field:
     """Vectors along the last axis with length one; else as :func:`ratecheck.simplex`.
 
     >>> import ratecheck as rc
-    >>> @rc.Paper("mine", "mine").identity("length", ref="", on={"x": rc.sphere("n", "d")})
+    >>> @rc.Paper("mine", "mine").identity("length", ref="1", on={"x": rc.sphere("n", "d")})
     ... def length(x):
     ...     "Every length is one."
     ...     return rc.linalg.norm(x), 1 + 0 * x[:, 0]
@@ -401,7 +401,7 @@ def contraction(*axes: Axis) -> Field:
 
     >>> import ratecheck as rc
     >>> on = {"C": rc.contraction("d", "d"), "x": rc.ball("d")}
-    >>> @rc.Paper("mine", "mine").upper("shorter", ref="", on=on)
+    >>> @rc.Paper("mine", "mine").upper("shorter", ref="1", on=on)
     ... def shorter(C, x):
     ...     "C x is no longer than x."
     ...     return rc.linalg.norm(C @ x), rc.linalg.norm(x)

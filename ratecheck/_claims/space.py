@@ -189,7 +189,7 @@ class Space:
     ...     sizes={"S": (2, 3)},
     ...     given={"a mean above 0": lambda i: i.p @ i.f > 0},
     ... )
-    >>> @rc.Paper("mine", "mine").lower("largest", ref="", on=space)
+    >>> @rc.Paper("mine", "mine").lower("largest", ref="1", on=space)
     ... def largest(f):
     ...     "Some value is positive."
     ...     return f.max(), 0

@@ -199,13 +199,17 @@ def test_a_cluster_without_workers_is_said_once(capsys: pytest.CaptureFixture[st
 def test_a_scheduler_that_does_not_answer_is_a_line(
     ratecheck: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
+    def running() -> list[distributed.Client]:
+        clients = (one for one in gc.get_objects() if type(one) is distributed.Client)
+        return [one for one in clients if one.status != "closed"]
+
     monkeypatch.setattr(cluster, "_CONNECT", 0.2)
+    before = running()  # other tests have some
     said = ratecheck("run", "toy/decay", "--out", tmp_path, "--scheduler", address)
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
     assert f"found {address}: " in said.err
     # one that is open waits when it ends, and prints a traceback
-    clients = [one for one in gc.get_objects() if type(one) is distributed.Client]
-    assert [one.status for one in clients if one.status != "closed"] == []
+    assert [one for one in running() if one not in before] == []
 
 
 @pytest.mark.usefixtures("toys")

@@ -12,7 +12,7 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._claims import samples
-from ratecheck._search import ascent, search, shrink
+from ratecheck._search import ascent, hypothesis_search, shrink
 from ratecheck._verdicts.verdict import VERSION
 
 #: Made by ``python -m tests.ratecheck.audit.test_version`` (from the repository's root).
@@ -56,7 +56,7 @@ def _rounded(value: Any) -> Any:
 
 def outcomes() -> dict[str, Any]:
     """What judging the claims finds now, without hypothesis, whose versions differ."""
-    with mock.patch.object(search, "search_examples"):
+    with mock.patch.object(hypothesis_search, "search_examples"):
         verdicts = [rc.judge(claim, "quick", 3).to_dict() for claim in CLAIMS]
     for verdict in verdicts:
         del verdict["seconds"]
