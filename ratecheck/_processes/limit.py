@@ -21,6 +21,7 @@ import, unless it is what the limit is for.
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import signal
@@ -56,7 +57,8 @@ _REPEAT = 1.0
 _COMPILERS = ("numba.core", "llvmlite")
 _IMPORT = "importlib._bootstrap"
 #: Contexts that were entered must be left, the one of this module too; and an exception in the
-#: callback by which a weak dictionary drops an entry would only be printed.
+#: callback by which a weak dictionary drops an entry would only be printed, as one in a callback of
+#: the garbage collector, such as hypothesis has.
 _SHORT = ("contextlib", "weakref", "_weakrefset")
 
 
@@ -262,9 +264,12 @@ def _must_not_be_interrupted(frame: FrameType | None, caller: FrameType, imports
     """Whether what runs now, called by ``caller``, must not be interrupted."""
     if frame is None or frame.f_globals is globals() or _module(frame) in _SHORT:
         return True
+    collecting = [getattr(callback, "__code__", None) for callback in gc.callbacks]
     while frame is not None and frame is not caller:
         name = _module(frame)
         if (name == _IMPORT and not imports) or name.startswith(_COMPILERS):
+            return True
+        if frame.f_code in collecting:
             return True
         frame = frame.f_back
     return False

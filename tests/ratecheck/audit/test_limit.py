@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import signal
 import subprocess
@@ -74,6 +75,27 @@ def test_the_callback_of_a_weak_dictionary_is_not_interrupted() -> None:
         sys.setprofile(None)
     assert not entries
     assert interruptible == {"weakref": False, __name__: True}  # the second calls setprofile
+
+
+def test_a_callback_of_the_garbage_collector_is_not_interrupted() -> None:
+    """What it raises is only printed: the limit strikes after it."""
+    called: list[str] = []
+
+    def busy(phase: str, info: dict[str, int]) -> None:
+        compute(0.3)
+        called.append(phase)
+
+    def collect() -> None:
+        gc.collect()
+        compute(60.0)
+
+    gc.callbacks.append(busy)
+    try:
+        with pytest.raises(TimeLimit), time_limit(0.1):
+            collect()
+    finally:
+        gc.callbacks.remove(busy)
+    assert called[:2] == ["start", "stop"]
 
 
 def test_a_call_that_waits_is_interrupted() -> None:
