@@ -253,9 +253,9 @@ def _unlike(measured: Numbers, bound: Numbers, count: int | None) -> str:
     as ``keepdims=True`` leaves it, stands for all. Nothing else is broadcast, as NumPy would make
     all pairs of the entries of (3,) and (4, 1).
     """
-    one, other = (side.shape[1:] for side in (measured, bound))
     if measured.shape == bound.shape:
         return ""
+    one, other = (side.shape[1:] for side in (measured, bound))
     alike = math.prod(one) == 1 or math.prod(other) == 1
     if len(one) == len(other):
         whole = tuple(map(max, one, other))

@@ -21,6 +21,8 @@ from ratecheck._verdicts.records import meaning_of_module
 
 #: Beside the verdicts of a paper.
 FILE, TABLES = "certificates.json", "certificates.md"
+#: What reading a certificate raises that lacks something, or has something else in its place.
+_DAMAGED = (LookupError, TypeError, ArithmeticError)
 #: Where ``ratecheck certify`` puts certificates, in the folder of the results.
 FOLDER = "certificates"
 #: Numbers of at most so many characters are shown as they are.
@@ -53,7 +55,9 @@ def file_of(name: str, *, constant: bool = False) -> str:
 
 
 def left_by_certify(folder: Path, origin: str, name: str) -> Mapping[str, Any] | None:
-    """The certificate that a folder has of a user's claim, of the file as it is; None without one.
+    """The certificate that a folder has of a user's claim, of the file as it is.
+
+    None without one, or of one that is damaged.
 
     Args:
         folder: where ``ratecheck certify`` wrote to.
@@ -61,9 +65,10 @@ def left_by_certify(folder: Path, origin: str, name: str) -> Mapping[str, Any] |
         name: the claim's id.
     """
     for path in (folder / file_of(name, constant=constant) for constant in (False, True)):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
+        with contextlib.suppress(OSError, ValueError, AttributeError, *_DAMAGED):
             certificate: Mapping[str, Any] = json.loads(path.read_bytes())
             if certificate.get("id") == name and certificate.get("revision") == revision(origin):
+                in_words(certificate)  # fails where a part is missing
                 return certificate
     return None
 

@@ -312,6 +312,31 @@ def test_certificates_of_a_users_claims_are_found_where_certify_left_them(
     assert evidence() == ["searched", "searched", "searched"]
 
 
+@pytest.mark.parametrize("kind", ["identity", "constant", "quadratic", "counterexample"])
+def test_a_damaged_certificate_of_a_users_claim_is_none(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = next(one for one in kept.read(KEPT["firm"])["certificates"] if one["kind"] == kind)
+    monkeypatch.setattr(kept, "revision", lambda origin: whole["revision"])
+    path = tmp_path / kept.file_of(whole["id"])
+
+    def found(content: Any) -> Any:
+        path.write_text(json.dumps(content))
+        return kept.left_by_certify(tmp_path, "mine.py", whole["id"])
+
+    assert found(whole) == whole
+    used = 0
+    for key in whole.keys() - {"id", "revision"}:
+        less = {name: value for name, value in whole.items() if name != key}
+        for content in (less, {**less, key: 5}, [less]):
+            left = found(content)
+            used += left is None
+            if left is not None:  # what is shown of it needs no such part
+                assert kept.in_words(left)
+                assert report_kept.assumptions(left) is not None
+    assert used > len(whole)
+
+
 def test_two_theorems_that_assume_each_other_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def theorem(name: str, premise: str) -> dict[str, Any]:
         stated = {"assumes": {f"1. {premise}": "gap >= 0"}}
