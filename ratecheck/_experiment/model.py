@@ -4,7 +4,6 @@ One file holds one figure or one rate. ``blocks`` cuts the work into pieces that
 one, ``compute`` does one piece, ``analyse`` turns the whole stored table into curves and checks.
 ``panels`` says what the axes of the picture show; where that is not enough, ``draw`` makes it::
 
-    @dataclass(frozen=True, kw_only=True)
     class DecayConfig(Config):
         rates: tuple[float, ...] = param((0.5, 1.0), above=0, doc="exponents")
         replicates: int = param(30, low=30, doc="runs for every exponent")
@@ -58,7 +57,7 @@ from linsys import InputError
 from linsys.validate import shown
 from ratecheck._experiment import seeds
 from ratecheck._experiment.panels import Layout, Panel
-from ratecheck._experiment.parameters import check_parameters, param
+from ratecheck._experiment.parameters import Parameters, check_parameters, param
 from ratecheck._experiment.table import Table
 from ratecheck._names import check_name
 
@@ -75,9 +74,10 @@ Vector = Sequence[float] | NDArray[Any]
 PROFILES = ("quick", "laptop", "paper")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(Parameters):
     """Base of every configuration: frozen, checked on construction, with the seed of its numbers.
+
+    A class on it is a frozen dataclass with keywords, and needs no decorator that says so.
 
     Its parameters are declared with :func:`param`; what concerns several of them a class checks in
     ``__post_init__``, after that of its base.
@@ -253,8 +253,7 @@ class Grid:
         axes: name in a block to the values that it takes, or to the parameter that holds them; a
             whole number in their place stands for 0, 1, .. below it.
 
-    >>> @dataclass(frozen=True, kw_only=True)
-    ... class Sizes(Config):
+    >>> class Sizes(Config):
     ...     instances: int = 2
     ...     agents: tuple[int, ...] = (5, 10)
     >>> Grid({"instance": "instances", "n": "agents"})(Sizes())[1:3]
@@ -315,9 +314,9 @@ class Experiment(Generic[C]):
     may be a function of the configuration. ``variable`` is what a rate is measured against ("t",
     "n", "delta").
 
-    ``blocks`` is a function or a :class:`Grid`. ``parallel`` says who uses the threads: "threads"
-    gives them all to ``compute``, block after block; "blocks" computes several blocks at once in
-    processes, one thread each.
+    ``blocks`` is a function or a :class:`Grid`; without it all is one block. ``parallel`` says who
+    uses the threads: "threads" gives them all to ``compute``, block after block; "blocks" computes
+    several blocks at once in processes, one thread each.
     """
 
     id: str
@@ -325,9 +324,9 @@ class Experiment(Generic[C]):
     source: str
     kind: Literal["figure", "rate"]
     profiles: Mapping[str, C]
-    blocks: Callable[[C], Sequence[Block]]
     compute: Callable[[C, Block, Context], Columns]
     analyse: Callable[[C, Table], Analysis]
+    blocks: Callable[[C], Sequence[Block]] = Grid({})
     draw: Callable[[C, Analysis], Figure] | None = None
     panels: Panels | Callable[[C], Panels] = field(default_factory=dict)
     layout: Layout | Callable[[C], Layout] = field(default_factory=Layout)

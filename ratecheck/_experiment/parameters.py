@@ -2,7 +2,6 @@
 
 ``param`` declares one; a configuration checks all of its parameters when it is made::
 
-    @dataclass(frozen=True, kw_only=True)
     class DecayConfig(rc.Config):
         agents: int = rc.param(20, low=2, doc="n")
         alpha: float = rc.param(0.1, above=0, doc="step size")
@@ -21,18 +20,20 @@ import math
 import types
 import typing
 from itertools import pairwise
-from typing import Any, NamedTuple, Never
+from typing import Any, ClassVar, NamedTuple, Never, dataclass_transform
 
 from linsys import InputError
 from linsys.validate import check_choice, check_flag, check_integer, check_number
 
-__all__ = ["check_parameters", "meanings", "param"]
+__all__ = ["Parameters", "check_parameters", "meanings", "param"]
 
 #: The largest whole number that is allowed without `high`: it is a count, and no machine could
 #: compute with more.
 MOST = 10**8
 #: The key of a field's metadata that holds the arguments of :func:`param`.
 _KEY = "ratecheck"
+#: The name at which a class keeps its fields as they were declared.
+_FIELDS = "__ratecheck_fields__"
 
 
 class Declared(NamedTuple):
@@ -81,10 +82,8 @@ def param(
             elsewhere, but none where the default has none.
         increasing: whether the entries of a tuple must increase.
 
-    >>> from dataclasses import dataclass
     >>> import ratecheck as rc
-    >>> @dataclass(frozen=True, kw_only=True)
-    ... class Sizes(rc.Config):
+    >>> class Sizes(rc.Config):
     ...     rank: int = rc.param(4, low=1, doc="r")
     ...     k: tuple[int, ...] = rc.param((1, 2), low=1, high="rank", doc="k_i, at most r")
     >>> Sizes(k=(1, 8))
@@ -99,6 +98,42 @@ def param(
         least = 0
     declared = Declared(doc, low, high, above, below, least, increasing)
     return dataclasses.field(default=default, metadata={_KEY: declared})
+
+
+# To type checkers what param returns is the default itself: as a specifier it would need a keyword.
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,)
+)
+class Parameters:
+    """Every class below it is a dataclass, frozen and with keywords alone, without a decorator.
+
+    The decorator ``@dataclass(frozen=True, kw_only=True)`` above such a class changes nothing.
+
+    >>> class Sizes(Parameters):
+    ...     rank: int = param(4, low=1, doc="r")
+    >>> Sizes(rank=2)
+    Sizes(rank=2)
+    >>> Sizes().rank = 3
+    Traceback (most recent call last):
+        ...
+    dataclasses.FrozenInstanceError: cannot assign to field 'rank'
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        # A decorator makes the fields anew, from the defaults, which do not tell their range; and
+        # it refuses a class that has these two methods, which are inherited from here.
+        setattr(cls, _FIELDS, cls.__dataclass_fields__)
+        del cls.__setattr__, cls.__delattr__
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
 def check_parameters(config: Any) -> None:
@@ -125,7 +160,7 @@ def _declared(config: type) -> dict[str, tuple[Declared, Any]]:
     kinds = typing.get_type_hints(config)
     merged: dict[str, Declared] = {}
     for base in reversed(config.__mro__):
-        for field in base.__dict__.get("__dataclass_fields__", {}).values():
+        for field in base.__dict__.get(_FIELDS, {}).values():
             if _KEY in field.metadata:
                 declared = field.metadata[_KEY]
                 before = merged.get(field.name, declared)

@@ -121,3 +121,13 @@ def test_overrides_change_the_profile(decay: rc.Experiment[Any]) -> None:
     assert (config.rates, config.noise, config.replicates, config.seed) == ((2, 3), "gamma", 60, 4)
     with pytest.raises(InputError, match="given once"):
         configure(decay, "quick", ["seed=1"], seed=2)
+
+
+def test_without_blocks_all_is_one_block() -> None:
+    config = rc.Config()
+    experiment = rc.Experiment(
+        id="toy/one", title="", source="", kind="figure",
+        profiles={"quick": config, "paper": config}, compute=lambda config, block, context: {},
+        analyse=lambda config, table: rc.Analysis([], []),
+    )  # fmt: skip
+    assert experiment.blocks(config) == [{}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import re
 from dataclasses import dataclass
 from inspect import signature
@@ -91,7 +92,6 @@ def refusal(config: rc.Config, changes: dict[str, Any]) -> str:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Base(rc.Config):
     """All kinds of parameters."""
 
@@ -106,7 +106,6 @@ class Base(rc.Config):
     many: int = rc.param(1, low=1, doc="without an upper limit of its own.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Derived(Base):
     """The range of ``rank`` is narrower, its meaning another; ``alpha`` has another default."""
 
@@ -163,3 +162,33 @@ def test_a_derived_class_keeps_of_a_range_what_it_does_not_say_anew() -> None:
     assert said["rank"] == "of the policy's adapter alone."
     assert said["alpha"] == "step size."
     assert next(iter(said)) == "seed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decorated(Base):
+    """As ``Derived``, with the decorator."""
+
+    rank: int = rc.param(8, high=16, doc="of the policy's adapter alone.")
+    alpha: float = 0.5
+
+
+@pytest.mark.parametrize("kind", [Derived, Decorated])
+def test_a_configuration_is_frozen_with_and_without_the_decorator(kind: type[Base]) -> None:
+    config = kind(rank=2, k=(1,))
+    assert kind.rank == 8
+    assert list(signature(kind).parameters) == [field.name for field in dataclasses.fields(kind)]
+    for change in (lambda: setattr(config, "rank", 3), lambda: delattr(config, "rank")):
+        with pytest.raises(dataclasses.FrozenInstanceError, match="field 'rank'"):
+            change()
+    assert dataclasses.replace(config, rank=3) == kind(rank=3, k=(1,)) != config
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert hash(kind(rank=2, k=(1,))) == hash(config)
+    for rank in (0, 17):  # the range of the base, and that of the class
+        with pytest.raises(InputError, match=r"`rank` must be .* at least 1 and at most 16"):
+            kind(rank=rank)
+    assert meanings(kind) == meanings(Derived)
+
+
+def test_a_parameter_without_an_annotation_is_refused() -> None:
+    with pytest.raises(TypeError, match="'rank' is a field but has no type annotation"):
+        type("Bare", (rc.Config,), {"rank": rc.param(1), "__annotations__": {}})

@@ -143,10 +143,8 @@ def test_a_table_is_one_where_it_fits(
 
 CHECKED = """
 import numpy as np
-from dataclasses import dataclass
 import ratecheck as rc
 
-@dataclass(frozen=True)
 class C(rc.Config):
     n: int = rc.param(3, doc="how many")
 
@@ -160,7 +158,7 @@ def analyse(config, table):
 
 EXPERIMENT = rc.Experiment(
     id="mine/rate", title="A rate", source="My paper, Theorem 1", kind="rate", variable="n",
-    profiles={"quick": C(), "paper": C()}, blocks=rc.Grid({}), compute=compute, analyse=analyse,
+    profiles={"quick": C(), "paper": C()}, compute=compute, analyse=analyse,
     panels={"a": rc.Panel(x="n", y="error", log="xy")},
 )
 """
