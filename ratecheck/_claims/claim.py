@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from numbers import Real
 from types import ModuleType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,6 +42,8 @@ RELATIONS = ("corrected", "sharpens", "reading_of")
 #: What of a statement the paper prints: the statement itself, an assumption, a line of a proof,
 #: something that is evidently not what is meant, or nothing: then it is ours.
 PrintedAs = Literal["statement", "assumption", "proof step", "misprint", "ours"]
+#: Arguments of a statement that its decorator gives it.
+GIVEN = {"id", "kind", "latex", "measure", "regimes", "source", "space", "text"}
 VERDICTS = (
     "holds",
     "violated",
@@ -53,6 +55,21 @@ VERDICTS = (
     "not checked",
     "error",
 )
+
+
+class Known(TypedDict, total=False):
+    """What may be known of a statement; see :class:`ratecheck.Claim`."""
+
+    expect: str
+    note: str
+    corrected: str
+    sharpens: str
+    reading_of: str
+    reading: str
+    printed_as: PrintedAs
+    uses: Sequence[str]
+    derivation: str
+    main: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +132,98 @@ class Statement:
     def paper(self) -> str:
         """The paper's short name, the first half of the id."""
         return self.id.partition(".")[0]
+
+    def changed(
+        self,
+        name: str,
+        values: Mapping[str, Any],
+        /,
+        *,
+        text: str,
+        ref: str = "",
+        tex: str = "",
+        **options: Unpack[Known],
+    ) -> Self:
+        """This statement with other constants: a claim of its own about the same instances.
+
+        The constants are parameters of the function that have a default. Unless ``options`` say
+        otherwise, the new claim is a wrong one of ours, such as shows that a constant is needed:
+        ``expect`` is "violated", ``printed_as`` "ours", and ``corrected`` this claim. Nothing else
+        that is known of this one is taken over.
+
+        Args:
+            name: second half of the new claim's id.
+            values: of parameters, by name.
+            text: the new statement.
+            ref: where it is in the paper; this claim's place and the values if not given.
+            tex: the new statement as LaTeX.
+            options: those of :class:`ratecheck.Claim`. Other claims of the paper are named without
+                the paper's id.
+
+        Raises:
+            InputError: a name that is no parameter with a default; what a claim refuses.
+
+        >>> import ratecheck as rc
+        >>> @rc.Paper("mine", "My paper").upper("mass", ref="Lemma 1", on={"p": rc.simplex("k")})
+        ... def mass(p, most=1):
+        ...     'No probability exceeds one.'
+        ...     return p, most
+        >>> half = mass.changed("mass_half", {"most": 0.5}, text="None exceeds one half.")
+        >>> half.id, half.source, half.corrected
+        ('mine.mass_half', 'My paper, Lemma 1 with most = 0.5', 'mine.mass')
+        >>> rc.judge(half).verdict
+        'violated'
+        """
+        id = f"{self.paper}.{name}"
+        check_options(id, options, {*Known.__annotations__, "ref", "tex", "text"})
+        function = getattr(self, "function", None) or getattr(self, "regimes", None)
+        if function is None:
+            raise InputError(f"`changed` must be of a claim with a function; found {self.id}")
+        other = _with_values(id, function, values)
+        is_wrong = options.get("expect", "violated") == "violated" != self.expect
+        told: dict[str, Any] = {
+            field.name: field.default
+            for field in dataclasses.fields(self)
+            if field.name in Known.__annotations__ or field.name == "family"
+        }
+        told |= {"expect": "violated", "printed_as": "ours"}
+        if is_wrong and not isinstance(self, RateClaim):
+            told["corrected"] = self.id
+        source = f"{self.source} with " + ", ".join(f"{n} = {v}" for n, v in values.items())
+        if ref:
+            source = f"{self.source.partition(',')[0]}, {ref}"
+        claim = dataclasses.replace(
+            self,
+            **{**told, **resolved(self.paper, options)},
+            **{"regimes" if isinstance(self, RateClaim) else "measure": other},
+            id=id,
+            source=source,
+            text=text,
+            latex=tex,
+        )
+        return noted(claim)
+
+
+def _with_values(id: str, function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """The function with other defaults of some parameters that have one."""
+    signature = inspect.signature(function)
+    constants = [n for n, p in signature.parameters.items() if p.default is not p.empty]
+    if not values or not set(values) <= set(constants):
+        raise InputError(
+            f"values of {id} must be of parameters that have a default, which are "
+            f"{', '.join(constants) or 'none'}; found {', '.join(values) or 'none'}"
+        )
+
+    @wraps(function)
+    def changed(*arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **{**values, **named})
+
+    changed.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[
+            p.replace(default=values.get(n, p.default)) for n, p in signature.parameters.items()
+        ]
+    )
+    return changed
 
 
 @dataclass(frozen=True)
@@ -408,6 +517,26 @@ def check_options(id: str, options: Iterable[str], known: set[str]) -> None:
         raise InputError(
             f"options of {id} must be among {', '.join(sorted(known))}; found {unknown}{meant}"
         )
+
+
+def resolved(paper: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a paper's claim, with the full ids of the claims that they name.
+
+    Such a claim may be named without its paper.
+    """
+
+    def full(name: str) -> str:
+        return name if "." in name else f"{paper}.{name}"
+
+    known = dict(options)
+    for key in RELATIONS:
+        if key in known:
+            known[key] = full(known[key])
+    if known.get("sharpens"):  # the paper does not print it
+        known.setdefault("printed_as", "ours")
+    if not isinstance(uses := known.get("uses", ()), str):
+        known["uses"] = tuple(map(full, uses))
+    return known
 
 
 def claim(

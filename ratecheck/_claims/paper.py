@@ -8,43 +8,29 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, Protocol, Unpack
 
 from numpy.typing import ArrayLike
 
 from linsys import InputError
 from linsys.validate import check_instance
 from ratecheck._claims.claim import (
-    RELATIONS,
+    GIVEN,
     Claim,
     Kind,
-    PrintedAs,
+    Known,
     RateClaim,
     Regime,
     Relation,
     StatisticalClaim,
     check_options,
+    resolved,
 )
 from ratecheck._claims.fields import Field
 from ratecheck._claims.made import noted
 from ratecheck._claims.space import Space
 
 Measure = Callable[..., tuple[Any, Any]]
-
-
-class Known(TypedDict, total=False):
-    """What may be known of a statement; see :class:`ratecheck.Claim`."""
-
-    expect: str
-    note: str
-    corrected: str
-    sharpens: str
-    reading_of: str
-    reading: str
-    printed_as: PrintedAs
-    uses: Sequence[str]
-    derivation: str
-    main: bool
 
 
 class Options(Known, total=False):
@@ -71,10 +57,6 @@ class Declare(Protocol):
         """The decorator."""
 
 
-#: What a decorator gives a claim itself.
-_GIVEN = {"id", "kind", "latex", "measure", "regimes", "source", "space", "text"}
-
-
 @dataclass(frozen=True)
 class Paper:
     """A paper whose statements are claims.
@@ -96,6 +78,8 @@ class Paper:
                       ``rng`` as well, and returns samples; see
                       :class:`ratecheck.StatisticalClaim`
     ================  ==========================================================
+
+    The same statement with another constant is :meth:`ratecheck.Claim.changed`.
 
     Args:
         id: the short name that the ids of its claims begin with.
@@ -303,17 +287,5 @@ class Paper:
     def _ids(self, kind: type, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, with the full ids of the claims that they name."""
         known = {field.name for field in dataclasses.fields(kind) if field.init}
-        check_options(f"{self.id}.{name}", options, known - _GIVEN | {"on", "ref", "tex"})
-        resolved = dict(options)
-        for key in RELATIONS:
-            if key in resolved:
-                resolved[key] = self._full_id(resolved[key])
-        if resolved.get("sharpens"):  # the paper does not print it
-            resolved.setdefault("printed_as", "ours")
-        if not isinstance(uses := resolved.get("uses", ()), str):
-            resolved["uses"] = tuple(map(self._full_id, uses))
-        return resolved
-
-    def _full_id(self, name: str) -> str:
-        """The full id of a claim, which may be named without its paper."""
-        return name if "." in name else f"{self.id}.{name}"
+        check_options(f"{self.id}.{name}", options, known - GIVEN | {"on", "ref", "tex"})
+        return resolved(self.id, options)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -171,3 +174,125 @@ def test_exponents_are_a_list_of_regimes() -> None:
     verdict = rc.judge(PAPER.rate("x", ref="Theorem 1")(regimes))
     assert verdict.verdict == "error"
     assert verdict.reason == "regimes must be a list of Regime; found [1]"
+
+
+@PAPER.upper("scaled", ref="Lemma 2", on=MASSES, note="Known.", trivial=lambda p: 1 + 0 * p)
+def scaled(p: Any, most: float = 1, power: int = 1) -> rc.Sides:
+    """No probability exceeds one."""
+    return p**power, most + 0 * p
+
+
+def test_a_claim_with_another_constant_is_a_claim() -> None:
+    half = scaled.changed(
+        "scaled_half",
+        {"most": 0.5, "power": 2},
+        text="No square exceeds 1/2.",
+        note="A point mass.",
+    )
+    assert (half.id, half.text) == ("mine.scaled_half", "No square exceeds 1/2.")
+    assert half.source == "My paper, Lemma 2 with most = 0.5, power = 2"
+    assert (half.expect, half.printed_as, half.corrected) == ("violated", "ours", "mine.scaled")
+    assert (half.note, half.space, half.trivial) == ("A point mass.", scaled.space, scaled.trivial)
+    assert [side.tolist() for side in half(np.array([0.25]))] == [[0.0625], [0.5]]
+    assert [side.tolist() for side in half(np.array([0.25]), most=2)] == [[0.0625], [2.0]]
+    verdict = rc.judge(half)
+    assert verdict.verdict == "violated"
+    assert rc.certify(half, verdict.counterexample).certificate is not None
+    assert rc.judge(scaled).verdict == "holds"  # which has not changed
+    again = half.changed("scaled_twice", {"most": 2}, text="None exceeds 2.", expect="holds")
+    assert (again.note, again.corrected) == ("", None)
+    assert [side.tolist() for side in again(np.array([0.5]))] == [[0.25], [2.0]]
+    assert rc.judge(again).verdict == "holds"
+
+
+def test_a_changed_claim_says_what_its_options_say() -> None:
+    told = scaled.changed(
+        "told", {"most": 2}, text="None exceeds 2.", ref="Section 3", tex="p\\le2",
+        expect="holds", corrected="mass", printed_as="misprint", uses=["mass"], main=True,
+    )  # fmt: skip
+    assert (told.source, told.latex, told.expect) == ("My paper, Section 3", "p\\le2", "holds")
+    assert (told.corrected, told.printed_as, told.uses) == ("mine.mass", "misprint", ("mine.mass",))
+    assert told.main
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "message"),
+    [
+        (
+            {"p": 1},
+            {},
+            "values of mine.other must be of .* default, which are most, power; found p",
+        ),
+        ({"half": 1}, {}, "found half"),
+        ({}, {}, "found none"),
+        ({"most": 1}, {"notes": ""}, r"options of mine.other .* \(did you mean `note`\?\)"),
+        ({"most": 1}, {"expect": "maybe"}, "`expect` of mine.other must be one of"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused(
+    values: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        scaled.changed("other", values, text="Another one.", **options)
+    without = rc.NotChecked(id="mine.taste", source="p", text="t", note="why")
+    with pytest.raises(InputError, match="`changed` must be of a claim with a function; found"):
+        without.changed("other", {"most": 1}, text="Another one.")
+
+
+def test_statements_of_means_and_exponents_are_changed_alike() -> None:
+    @PAPER.statistical(
+        "noise", ref="Lemma 3", on={"p": rc.interval()}, between=(-1, 1), within=0.05
+    )
+    def noise(p: float, rng: Any, share: float = 1.0) -> Any:
+        """The mean of a Bernoulli variable is p at most."""
+        return rng.binomial(1, p, size=1000) - share * p
+
+    @PAPER.rate("decay", ref="Lemma 4")
+    def decay(stated: float = -1.0) -> list[rc.Regime]:
+        """Errors fall like 1/t."""
+        return [rc.Regime("all", "t", stated, -1.0, -1.0, -1.0)]
+
+    less = noise.changed("noise_less", {"share": 0.5}, text="Its mean is p / 2 at most.")
+    faster = decay.changed("decay_faster", {"stated": -2.0}, text="Errors fall like 1/t^2.")
+    assert [rc.judge(claim).verdict for claim in (noise, less)] == ["holds", "violated"]
+    assert [rc.judge(claim).verdict for claim in (decay, faster)] == ["consistent", "violated"]
+    assert (less.corrected, faster.corrected) == ("mine.noise", None)
+
+
+DECORATOR = '@PAPER.upper("mass", ref="Lemma 1", on={"p": rc.simplex("k")})'
+CHANGED = f"""
+import ratecheck as rc
+
+PAPER = rc.Paper("my", "My paper")
+
+
+{DECORATOR}
+def mass(p, most=1):
+    'No probability exceeds one.'
+    return p, most
+
+
+mass.changed("mass_half", {{"most": 0.5}}, text="None exceeds one half.")
+"""
+
+
+@pytest.mark.slow
+def test_a_changed_claim_of_a_file_is_listed_judged_and_tested(
+    ratecheck: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "masses.py"
+    file.write_text(CHANGED)
+    assert [item.id for item in rc.find_claims(str(file))] == ["my.mass", "my.mass_half"]
+    out = ("--out", tmp_path / "results")
+    for command in ("list", "audit", "certify"):
+        said = ratecheck(command, file, *(out if command != "list" else ()))
+        assert (said.code, said.err) == (0, "")
+        assert "my.mass_half" in said.out
+    shown = ratecheck("audit", f"{file}::my.mass_half", "--show", *out).out
+    # the place is that of the function whose constant is changed
+    assert f"masses.py:{1 + CHANGED.splitlines().index(DECORATOR)}" in shown
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
