@@ -70,7 +70,6 @@ from ._experiment.plots import (
 from ._experiment.table import Column as Column, Table as Table, long_table as long_table
 from ._foundations import (
     InputError as InputError,
-    LinearRecursion as LinearRecursion,
     linalg as linalg,
     rounds as rounds,
 )
@@ -110,6 +109,7 @@ from ._rates.rates import (
     slope_shift as slope_shift,
     within as within,
 )
+from ._recursions import LinearRecursion as LinearRecursion
 from ._run.runner import run as run
 from ._store.machine import cores as cores, machine as machine, versions as versions
 from ._store.store import Store as Store

@@ -15,6 +15,9 @@ user's.
 In the ``ratecheck`` command and in worker processes all plain names are ours
 (:mod:`ratecheck._packages`); a user's files have modules of their own there
 (:mod:`ratecheck._user_modules`).
+
+Two of our modules run when something of theirs is first used, in place of when they are imported
+(:data:`LATER`): they bring the compiler along, half a second that many a claim does not need.
 """
 
 from __future__ import annotations
@@ -25,13 +28,18 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:  # nothing of it is needed, and it takes as long to import as all of this
+    Loader = object
 
 #: Our packages, beside ``ratecheck`` itself.
 PACKAGES = ("experiments", "linsys", "lora_bridge", "mgda")
@@ -39,6 +47,8 @@ PACKAGES = ("experiments", "linsys", "lora_bridge", "mgda")
 ROOT = Path(__file__).absolute().parents[1]
 #: What the names of our modules begin with where a user's package has the plain name.
 OWN = "ratecheck._own."
+#: Modules that run when something of theirs is first used: public names of systems, compiled loops.
+LATER = ("linsys", "linsys.linalg._loops")
 
 
 def find_ours(name: str) -> ModuleSpec | None:
@@ -161,7 +171,7 @@ class _Finder:
             return self._under_own_name(name)
         top, _, inner = name.partition(".")
         if not self.for_users:
-            return find_ours(name)
+            return _run_later(find_ours(name))
         if top == "ratecheck":
             return _with_our_imports(_found_by_others(name, path))
         if top not in PACKAGES:
@@ -198,6 +208,13 @@ def _with_our_imports(spec: ModuleSpec | None) -> ModuleSpec | None:
     """The spec of a module of ours, changed so that its import statements look for ours."""
     if spec is not None and spec.loader is not None:
         spec.loader = _OurLoader(spec.loader)
+    return _run_later(spec)
+
+
+def _run_later(spec: ModuleSpec | None) -> ModuleSpec | None:
+    """The spec of a module of ours, changed so that one of :data:`LATER` runs at its first use."""
+    if spec is not None and spec.loader is not None and plain_name(spec.name) in LATER:
+        spec.loader = _LaterLoader(spec.loader)
     return spec
 
 
@@ -217,24 +234,69 @@ def _beside_ours(name: str, folders: list[str]) -> ModuleSpec:
 _BUILTINS = {**vars(builtins), "__import__": import_statement}
 
 
-class _OurLoader(Loader):
-    """Loads a module of ours, as ``loader`` would, with import statements that look for ours."""
+class LoaderAround(Loader):
+    """Loads a module as another loader would; whoever inherits it says what is done beside."""
 
     def __init__(self, loader: Any) -> None:
-        self._loader = loader
+        self.loader = loader
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
+        return getattr(self.loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Create it as the other loader does."""
-        created: ModuleType | None = self._loader.create_module(spec)
+        created: ModuleType | None = self.loader.create_module(spec)
         return created
+
+
+class _OurLoader(LoaderAround):
+    """Loads a module of ours with import statements that look for ours."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run its code."""
         module.__dict__["__builtins__"] = _BUILTINS
-        self._loader.exec_module(module)
+        self.loader.exec_module(module)
+
+
+class _LaterLoader(LoaderAround):
+    """Loads a module of ours whose code runs when a name is first asked for."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Have its code run later."""
+        lock, begun = threading.RLock(), False
+
+        def run() -> None:
+            nonlocal begun
+            with lock:
+                if begun:  # also by this thread: what it imports meets names that are not there yet
+                    return
+                begun = True
+                try:
+                    self.loader.exec_module(module)
+                except BaseException:
+                    begun = False
+                    raise
+                for hook, ours in hooks.items():
+                    if vars(module).get(hook) is ours:
+                        del vars(module)[hook]
+
+        def attribute(name: str) -> Any:
+            special = name.startswith("__") and name.endswith("__") and name != "__all__"
+            if not special:  # what looks through all modules asks for these
+                inner = f"{module.__name__}.{name}"
+                if PathFinder.find_spec(inner, getattr(module, "__path__", [])) is not None:
+                    return importlib.import_module(inner)
+                run()
+                if name in vars(module):
+                    return vars(module)[name]
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+
+        def names() -> list[str]:
+            run()
+            return sorted(vars(module))
+
+        hooks = {"__getattr__": attribute, "__dir__": names}
+        vars(module).update(hooks)
 
 
 class _OtherName(Loader):

@@ -7,7 +7,7 @@ import importlib.util
 import re
 from collections.abc import Sequence
 
-from linsys import InputError
+from linsys.validate import InputError
 
 #: So many names fit into one line; of more, only so many of the nearest are listed.
 _LISTED, _NEAREST = 8, 4

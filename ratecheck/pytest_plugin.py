@@ -160,7 +160,7 @@ def _named_by_the_project() -> list[str]:
 
     if find_table(lambda fault: None) is None:  # which imports nothing
         return []
-    from linsys import InputError
+    from linsys.validate import InputError
     from ratecheck._discover import project
 
     try:
@@ -174,7 +174,7 @@ class ClaimsFile(pytest.Module):
 
     def collect(self) -> Iterator[ClaimItem]:
         """One test for every claim that no other file had before."""
-        from linsys import InputError
+        from linsys.validate import InputError
         from ratecheck._claims.claim import claims_of
         from ratecheck._conformance.claims import kept_ratios
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
 from linsys.linalg.balls import Undecided
+from linsys.validate import InputError
 from ratecheck._certify import constants
 from ratecheck._certify.certificate import digits, of_identity
 from ratecheck._certify.check import FORMAT, Wrong, apart, interval

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from linsys import InputError
 from linsys.linalg.balls import Undecided
+from linsys.validate import InputError
 from ratecheck._certify.branch import Branching, grown, replay
 from ratecheck._certify.certificate import head
 from ratecheck._certify.check import interval, rational

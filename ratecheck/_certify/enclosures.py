@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from linsys import InputError
 from linsys.linalg import no_floats, precision
 from linsys.linalg.ball_arithmetic import ball_arithmetic, rounded_constants
 from linsys.linalg.balls import Ball, Undecided, every_case, no_cases
 from linsys.linalg.degrees import NotRational
+from linsys.validate import InputError
 from ratecheck._certify.check import Interval, apart
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.places import place_of

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
 from linsys.linalg.balls import Undecided
-from linsys.validate import check_flag, check_number
+from linsys.validate import InputError, check_flag, check_number
 from ratecheck._certify.certificate import of_counterexample, of_identity
 from ratecheck._certify.constants import Doing, constant as enclose_constant
 from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose

@@ -17,8 +17,7 @@ from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys import InputError
-from linsys.validate import check_integer, shown
+from linsys.validate import InputError, check_integer, shown
 from ratecheck._claims.fields import Field
 from ratecheck._claims.made import made_by, noted
 from ratecheck._claims.space import Fields, Instance, Predicate, Space

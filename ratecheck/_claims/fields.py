@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys import InputError
 from linsys.linalg import is_precise, norm, operator_norm
-from linsys.validate import check_flag
+from linsys.validate import InputError, check_flag
 
 #: Arrays of float64, or of high-precision numbers with the dtype object.
 Numbers = NDArray[Any]

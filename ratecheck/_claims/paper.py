@@ -12,8 +12,7 @@ from typing import Any, Protocol, Unpack
 
 from numpy.typing import ArrayLike
 
-from linsys import InputError
-from linsys.validate import check_instance
+from linsys.validate import InputError, check_instance
 from ratecheck._claims.claim import (
     GIVEN,
     Claim,

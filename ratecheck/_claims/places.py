@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from pathlib import Path
 
-from linsys import InputError
+from linsys.validate import InputError
 
 #: Parts of the paths of files whose lines say nothing about the formula that calls them.
 _BELOW = ("linsys/linalg/", "numpy/", "mpmath/", "flint/", "ratecheck/_", "contextlib.py")

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys import InputError
 from linsys.linalg import precise
-from linsys.validate import shown
+from linsys.validate import InputError, shown
 from ratecheck._claims.counts import counting
 from ratecheck._claims.fields import FEW, Field, Numbers
 from ratecheck._claims.instead import called, instead, leaves

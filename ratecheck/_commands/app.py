@@ -134,7 +134,7 @@ def show(
     Of a claim, what ``audit ID --show`` says; of several that a paper calls so, and of a paper, a
     list.
     """
-    from linsys import InputError
+    from linsys.validate import InputError
     from ratecheck._commands import audits, listing
     from ratecheck._discover import registry
     from ratecheck._report import describe, terminal
@@ -421,7 +421,7 @@ def chat(
 
 def _begin_with_models() -> None:
     """Import the side of language models, and have it say what takes a while."""
-    from linsys import InputError
+    from linsys.validate import InputError
 
     try:
         import lora_bridge  # noqa: F401
@@ -564,7 +564,7 @@ def audit(
     scheduler: Scheduler = None,
 ) -> None:
     """Search for counterexamples of claims; what is judged is kept, and a rerun resumes."""
-    from linsys import InputError
+    from linsys.validate import InputError
     from ratecheck._commands import audits
     from ratecheck._store.machine import cores
 
@@ -730,7 +730,7 @@ def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
     except typer.Abort:  # Ctrl-C outside a computation, in older versions of typer
         return _interrupted(arguments), 130
     except Exception as error:
-        from linsys import InputError
+        from linsys.validate import InputError
         from ratecheck._processes.interrupts import Interrupted
 
         if not isinstance(error, InputError | Interrupted):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._commands import listed
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._discover.user_file import importing_within

@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
 from linsys.json_text import from_json
+from linsys.validate import InputError
 from ratecheck._claims.claim import Claim
 from ratecheck._commands.certify_constants import with_constants
 from ratecheck._discover import papers

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault
 from ratecheck._discover.catalogue import Item, find, find_claims

@@ -97,7 +97,7 @@ def is_paper(text: str, warn: Callable[[str], None]) -> bool:
 
 def names_claims_alone(text: str, warn: Callable[[str], None]) -> bool:
     """Whether a paper calls claims so, and nothing else."""
-    from linsys import InputError
+    from linsys.validate import InputError
 
     try:
         rows = called(text, warn) if references.is_reference(text) else []

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._discover import registry
 from ratecheck._processes import elsewhere
 from ratecheck._processes.interrupts import Interrupted

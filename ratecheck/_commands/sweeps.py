@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._discover import registry
 from ratecheck._report.terminal import console, dump, progress_bar, say, tabulate
 from ratecheck._run.plan import duration

@@ -17,8 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from linsys import InputError
-from linsys.validate import shown
+from linsys.validate import InputError, shown
 from ratecheck._claims.claim import (
     RELATIONS,
     Claim,

@@ -35,7 +35,8 @@ def check_found(reference: str) -> None:
     name = re.split(r"[./*?\[]", reference, maxsplit=1)[0]
     package = installed().get(name)
     if package is not None and not folders_of(package):
-        from linsys import InputError  # names of papers are asked for where nothing is computed
+        # names of papers are asked for where nothing is computed
+        from linsys.validate import InputError
 
         raise InputError(f"paper {name} must be found as package {package}; found none")
 
@@ -51,7 +52,7 @@ def check_free(name: str, what: str) -> None:
         InputError: there is such a paper.
     """
     if name in installed():
-        from linsys import InputError  # as above
+        from linsys.validate import InputError  # as above
 
         raise InputError(
             f"{what} must have an id that no installed paper has; found that of {installed()[name]}"

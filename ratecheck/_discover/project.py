@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._claims.claim import Statement
 from ratecheck._claims.made import made_by
 from ratecheck._discover import papers

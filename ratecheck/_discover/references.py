@@ -168,7 +168,7 @@ def one_of(what: str, text: str, ids: Sequence[str]) -> str | None:
         InputError: there are more; it lists them.
     """
     if len(ids) > 1:
-        from linsys import InputError
+        from linsys.validate import InputError
 
         more = f" and {len(ids) - _LISTED} more" if len(ids) > _LISTED else ""
         raise InputError(

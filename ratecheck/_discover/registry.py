@@ -14,8 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from linsys import InputError
-from linsys.validate import check_instance
+from linsys.validate import InputError, check_instance
 from ratecheck._discover import papers, project
 from ratecheck._discover.references import chosen, is_reference, joined, one_of, split_paper
 from ratecheck._discover.table import Broken

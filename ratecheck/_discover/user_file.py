@@ -13,7 +13,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
-from linsys import InputError
+from linsys.validate import InputError
+from ratecheck._processes.limit import time_limit
 from ratecheck._user_modules import UserModules, modules_beside
 
 #: Seconds that the import of a file may compute, or wait: libraries take some on a busy machine.
@@ -37,8 +38,6 @@ def load(path: Path, what: str) -> ModuleType:
         InputError: if there is no such file, it is not readable, or its import fails or takes too
             long.
     """
-    from ratecheck._processes.limit import time_limit  # which imports numba
-
     try:
         source = path.read_bytes()
     except FileNotFoundError:

@@ -53,8 +53,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys import InputError
-from linsys.validate import shown
+from linsys.validate import InputError, shown
 from ratecheck._experiment import seeds
 from ratecheck._experiment.panels import Layout, Panel
 from ratecheck._experiment.parameters import Parameters, check_parameters, param

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._experiment.model import Config, Experiment
 from ratecheck._names import check_name
 

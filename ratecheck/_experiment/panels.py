@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from linsys import InputError
-from linsys.validate import check_choice
+from linsys.validate import InputError, check_choice
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ import typing
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, Never, dataclass_transform
 
-from linsys import InputError
-from linsys.validate import check_choice, check_flag, check_integer, check_number
+from linsys.validate import InputError, check_choice, check_flag, check_integer, check_number
 
 __all__ = ["Parameters", "check_parameters", "meanings", "param"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._experiment.model import Analysis, Config, Experiment, Panels, Series
 from ratecheck._experiment.panels import Guide, Layout, Look, Panel
 

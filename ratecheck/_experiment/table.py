@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys import InputError
+from linsys.validate import InputError
 
 #: A column of a table, shape (rows,): numbers or texts.
 Column = NDArray[Any]

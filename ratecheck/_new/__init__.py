@@ -10,7 +10,7 @@ import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._discover.papers import installed
 from ratecheck._discover.table import FILE, TABLE
 from ratecheck._store.files import writing

@@ -28,7 +28,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._processes import elsewhere, interrupts, pool
 
 #: The name of a cluster on this machine that lasts as long as the command.

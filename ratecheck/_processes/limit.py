@@ -15,8 +15,9 @@ process hardly computed: a busy machine lets it compute now and then, and counti
 machine that was suspended makes one look long, which counts like any other.
 
 Compilation by numba counts for neither limit: how long it takes depends on what the cache holds.
-Nor is it interrupted, which would leave functions half compiled for the next claim; nor is an
-import, unless it is what the limit is for.
+Nor does numba's own import, which the first claim that needs it brings about. Compilation is not
+interrupted, which would leave functions half compiled for the next claim; nor is an import, unless
+it is what the limit is for.
 """
 
 from __future__ import annotations
@@ -32,11 +33,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from numba.core import event
-
-from ratecheck._processes.turns import COMPILATION, waiting
+from ratecheck._processes import compilation
+from ratecheck._processes.turns import waiting
 
 try:
     import resource
@@ -155,7 +154,7 @@ def disable_core_dump() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-class _Meter(event.Listener):
+class _Meter:
     """How long a block has computed, compilation aside, and for how long it has been waiting.
 
     Attributes:
@@ -191,14 +190,14 @@ class _Meter(event.Listener):
         self._looked, self._queued = now, queued
         return max(self.spent, self.waited)
 
-    def on_start(self, event: Any) -> None:
+    def begins(self) -> None:
         """Compilation begins, or one within another."""
         if not self._depth:
             self._since = time.process_time()
             self._tell(True)
         self._depth += 1
 
-    def on_end(self, event: Any) -> None:
+    def ends(self) -> None:
         """One compilation is over."""
         self._depth -= 1
         if not self._depth:
@@ -250,14 +249,14 @@ def _clock_watched(meter: _Meter, seconds: float, strike: Callable[[], None]) ->
                 pause = _REPEAT
 
     thread = threading.Thread(target=watch, daemon=True)
-    event.register(COMPILATION, meter)  # type: ignore[no-untyped-call]
+    compilation.listen(meter, imports=True)
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join()
-        event.unregister(COMPILATION, meter)  # type: ignore[no-untyped-call]
+        compilation.stop_listening(meter)
 
 
 def _must_not_be_interrupted(frame: FrameType | None, caller: FrameType, imports: bool) -> bool:

@@ -27,7 +27,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ratecheck._processes import elsewhere, interrupts
+from ratecheck._processes import compilation, elsewhere, interrupts
 from ratecheck._processes.limit import disable_core_dump
 from ratecheck._processes.streams import ignoring_failures
 from ratecheck._processes.turns import take_turns
@@ -207,7 +207,9 @@ def processes(workers: int, *modules: str, turns: Path | None = None) -> Iterato
     context = multiprocessing.get_context("forkserver" if fast else "spawn")
     with contextlib.ExitStack() as stack:
         if fast:
-            context.set_forkserver_preload([FIRST, "linsys.linalg", *modules])
+            # what this process needed the compiler for, its workers will
+            compiler = ["numba"] * compilation.is_imported()
+            context.set_forkserver_preload([FIRST, "linsys.linalg", *compiler, *modules])
             _start_server(context)
         else:  # a worker has the environment of this process when it starts
             stack.enter_context(_one_thread_each())

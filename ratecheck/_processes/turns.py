@@ -10,16 +10,11 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Any
-
-from numba.core import event
 
 from linsys.folder_lock import folder_lock
+from ratecheck._processes import compilation
 
-__all__ = ["COMPILATION", "take_turns", "waiting"]
-
-#: What numba broadcasts around reading its cache, compiling and writing the cache.
-COMPILATION = "numba:compiler_lock"
+__all__ = ["take_turns", "waiting"]
 
 _waits = False
 
@@ -31,16 +26,16 @@ def waiting() -> bool:
 
 def take_turns(folder: Path) -> None:
     """From now on, compile in turns with all processes that name this folder here."""
-    event.register(COMPILATION, _Turns(folder))  # type: ignore[no-untyped-call]
+    compilation.listen(_Turns(folder), imports=False)
 
 
-class _Turns(event.Listener):
+class _Turns:
     """Holds the folder from the beginning to the end of a compilation, with those within it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._depth, self._held = folder, 0, contextlib.ExitStack()
 
-    def on_start(self, event: Any) -> None:
+    def begins(self) -> None:
         """Compilation begins, or one within another."""
         global _waits
         self._depth += 1
@@ -57,7 +52,7 @@ class _Turns(event.Listener):
         finally:
             _waits = False
 
-    def on_end(self, event: Any) -> None:
+    def ends(self) -> None:
         """One compilation is over."""
         self._depth -= 1
         if not self._depth:

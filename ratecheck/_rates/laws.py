@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from linsys import InputError
-from linsys.validate import check_choice
+from linsys.validate import InputError, check_choice
 from ratecheck._experiment.model import Check
 from ratecheck._rates.rates import Interval, our_own, rate_check
 

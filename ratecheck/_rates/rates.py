@@ -18,8 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys import InputError
-from linsys.validate import check_choice, check_instance, check_number, shown
+from linsys.validate import InputError, check_choice, check_instance, check_number, shown
 from ratecheck._experiment.model import Check
 
 #: Fewer replicates than this give no interval worth printing.

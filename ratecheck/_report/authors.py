@@ -25,7 +25,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._claims.families import Record, by_outcome
 from ratecheck._report.words import in_words
 from ratecheck._verdicts.evidence import decided_by

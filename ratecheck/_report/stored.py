@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._discover import catalogue, papers, project, registry
 from ratecheck._discover.table import Broken, results
 from ratecheck._report.kept import with_certificate, with_certificate_of_file

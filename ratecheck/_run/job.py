@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._discover import registry
 from ratecheck._experiment.model import PROFILES, Analysis, Config, Experiment
 from ratecheck._experiment.options import configure

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from linsys import InputError
-from linsys.validate import check_integer
+from linsys.validate import InputError, check_integer
 from ratecheck._discover import registry
 from ratecheck._experiment.model import Block
 from ratecheck._store.files import writing

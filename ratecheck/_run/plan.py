@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._discover import registry
 from ratecheck._experiment.model import Block, Config, Context, Experiment
 from ratecheck._processes.pool import call_in_processes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._discover import registry
 from ratecheck._experiment.model import Block, Columns, Config, Context, Experiment
 from ratecheck._experiment.table import Table

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from linsys import InputError
 from linsys.linalg import precision
+from linsys.validate import InputError
 from ratecheck._claims.certificates import (
     CANDIDATE,
     DIGITS,

@@ -19,7 +19,7 @@ DAMAGED = OSError, ValueError, KeyError, TypeError, AttributeError, RecursionErr
 
 def _refused(text: str) -> Exception:
     """An InputError; whoever writes a cache imports nothing numerical for it."""
-    from linsys import InputError
+    from linsys.validate import InputError
 
     return InputError(text)
 

@@ -23,7 +23,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._experiment.model import Experiment, Grid
 from ratecheck._fallback import plain_name
 from ratecheck._user_modules import PREFIX, search_folders, users_package

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from linsys import InputError
 from linsys.folder_lock import folder_lock
 from linsys.json_text import from_json
+from linsys.validate import InputError
 from ratecheck._experiment import seeds
 from ratecheck._experiment.model import Block, Columns, Config, Experiment
 from ratecheck._experiment.table import Table

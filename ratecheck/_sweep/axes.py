@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._experiment.model import Config, Experiment, plain
 from ratecheck._experiment.options import parse
 from ratecheck._names import check_name

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._experiment.table import Column
 from ratecheck._sweep.sweep import Sweep
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
 from linsys.folder_lock import folder_lock
+from linsys.validate import InputError
 from ratecheck._store.files import write_whole, writing
 
 #: The key of a file's metadata that says which part of the sweep it is.

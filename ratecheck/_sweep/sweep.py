@@ -19,8 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from linsys import InputError
-from linsys.validate import check_choice, check_integer
+from linsys.validate import InputError, check_choice, check_integer
 from ratecheck._discover import registry
 from ratecheck._experiment.model import Config, Context, Experiment, plain
 from ratecheck._experiment.table import Column, Table

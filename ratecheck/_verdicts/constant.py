@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from linsys import InputError
-from linsys.validate import check_integer, check_number
+from linsys.validate import InputError, check_integer, check_number
 from ratecheck._claims.certificates import EXCESS, certify, ratio
 from ratecheck._claims.claim import Claim, Entry
 from ratecheck._claims.eased import eased

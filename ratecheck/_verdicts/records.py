@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from linsys import InputError
 from linsys.json_text import from_json
+from linsys.validate import InputError
 from ratecheck._claims.claim import RELATIONS, Claim, Entry
 from ratecheck._claims.families import category
 from ratecheck._discover import project

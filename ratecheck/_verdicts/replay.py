@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linsys import InputError
 from linsys.json_text import from_json
+from linsys.validate import InputError
 from ratecheck._claims.claim import VERDICTS, Claim, StatisticalClaim
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._verdicts.verdict import Verdict, replay

@@ -12,7 +12,7 @@ import inspect
 import json
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._claims.claim import Claim, Entry, Statement, StatisticalClaim
 from ratecheck._discover.catalogue import catalogue, find_claims
 from ratecheck._discover.papers import installed

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from linsys import InputError
 from linsys.validate import (
+    InputError,
     check_choice,
     check_function,
     check_instance,

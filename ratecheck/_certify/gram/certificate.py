@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any
 
-from linsys import InputError
 from linsys.linalg.balls import Undecided
+from linsys.validate import InputError
 from ratecheck._certify.certificate import head, of_counterexample
 from ratecheck._certify.check import Wrong
 from ratecheck._certify.constants import found, verify_found

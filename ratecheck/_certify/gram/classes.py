@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._certify.gram.forms import Form, Vector
 from ratecheck._certify.gram.problem import Assumption, Problem
 

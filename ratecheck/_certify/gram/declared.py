@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from linsys import InputError
 from linsys.linalg import Numbers, precision
+from linsys.validate import InputError
 from ratecheck._certify.check import rational
 from ratecheck._certify.gram.forms import Form, Number
 from ratecheck._certify.gram.problem import Problem

@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
-from linsys import InputError
+from linsys.validate import InputError
 
 #: A product of powers of parameters: pairs of name and power, in alphabetical order.
 Monomial = tuple[tuple[str, int], ...]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._certify.check import SQUARES, TIMES
 from ratecheck._certify.gram.forms import (
     ONE,

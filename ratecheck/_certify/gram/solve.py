@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys import InputError
+from linsys.validate import InputError
 from ratecheck._certify.check import Wrong
 from ratecheck._certify.gram.forms import Form
 from ratecheck._certify.gram.problem import Problem, candidates

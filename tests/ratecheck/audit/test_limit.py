@@ -16,10 +16,10 @@ from typing import Any
 
 import numba
 import pytest
-from numba.core import event
 
-from ratecheck._processes import limit
+from ratecheck._processes import compilation, limit
 from ratecheck._processes.limit import TimeLimit, _Meter, time_limit
+from ratecheck._processes.pool import python_command
 
 
 class _Thing:
@@ -115,8 +115,7 @@ def test_of_limits_within_one_another_the_one_that_was_hit_is_raised(
 
 def test_signals_and_listeners_are_as_before() -> None:
     def state() -> tuple[Any, int]:
-        listeners = event._registered[limit.COMPILATION]
-        return signal.getsignal(signal.SIGALRM), len(listeners)
+        return signal.getsignal(signal.SIGALRM), len(compilation._listeners)
 
     before = state()
     with time_limit(100):
@@ -191,15 +190,15 @@ def test_compilation_within_compilation_counts_once_and_is_told_once(clock: Cloc
     told: list[bool] = []
     meter = _Meter(told.append)
     clock.now += 1.0
-    meter.on_start(None)
+    meter.begins()
     clock.now += 10.0
     assert meter.spent == 1.0
-    meter.on_start(None)
+    meter.begins()
     clock.now += 10.0
-    meter.on_end(None)
+    meter.ends()
     clock.now += 10.0
     assert (meter.spent, told) == (1.0, [True])
-    meter.on_end(None)
+    meter.ends()
     assert (meter.spent, told) == (1.0, [True, False])
     clock.now += 2.0
     assert meter.spent == 3.0
@@ -245,10 +244,36 @@ def test_compilation_is_neither_counted_nor_interrupted(
     # what strikes in the compilation without effect strikes again before the computation is over
     monkeypatch.setattr(limit, "_REPEAT", 0.1)
     assert late() == ["compiled", "computed"]
-    monkeypatch.setattr(limit, "COMPILATION", "nobody broadcasts this")
+    monkeypatch.setattr(compilation, "_told", lambda importing: [])
     assert late() == ["compiled"]
     monkeypatch.setattr(limit, "_COMPILERS", ("nobody",))
     assert late() == []
+
+
+@pytest.mark.slow
+def test_numbas_own_import_is_not_counted() -> None:
+    code = """
+import sys, time
+from ratecheck._processes import compilation
+from ratecheck._processes.limit import TimeLimit, time_limit
+{}
+assert "numba" not in sys.modules
+try:
+    with time_limit(0.1, imports=True):
+        import numba
+        print(numba.njit(lambda x: x + 1)(1))
+except TimeLimit as error:
+    print(error)
+"""
+    untold = "compilation._told = lambda importing: []"
+    said = [
+        subprocess.run(
+            python_command(f"exec({code.format(line)!r})"), capture_output=True, text=True
+        ).stdout
+        for line in ("", untold)
+    ]
+    assert said[0] == "2\n"
+    assert said[1].startswith("no answer within 0.1 s of CPU time")
 
 
 def test_numba_compiles_beyond_the_limit() -> None:
@@ -293,7 +318,8 @@ ENDLESS = {
 def run(body: str) -> int:
     source = f"""
 import ctypes, time
-from ratecheck._processes import limit
+from ratecheck._processes import compilation, limit
+from ratecheck._processes.pool import python_command
 from numba.core.compiler_lock import global_compiler_lock
 def compute(seconds):
     end = time.process_time() + seconds

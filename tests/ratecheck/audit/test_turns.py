@@ -41,8 +41,8 @@ def test_two_workers_compile_a_function_once(
 
 def test_a_worker_without_its_folder_compiles_all_the_same(tmp_path: Path) -> None:
     turn = turns._Turns(tmp_path / "gone")
-    turn.on_start(None)
-    turn.on_end(None)
+    turn.begins()
+    turn.ends()
     assert not turns.waiting()
 
 
@@ -76,8 +76,8 @@ def test_who_waits_says_so_until_it_is_its_turn(
     monkeypatch.setattr(turns, "folder_lock", lock)
     turn = turns._Turns(tmp_path)
     for _ in range(2):
-        turn.on_start(None)
+        turn.begins()
         assert not turns.waiting()
-    turn.on_end(None)
-    turn.on_end(None)
+    turn.ends()
+    turn.ends()
     assert seen == [False, True]
