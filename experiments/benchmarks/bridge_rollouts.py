@@ -1,11 +1,12 @@
-"""Responses of four clients' policies, each with an adapter of its own, against ``generate``.
+"""Responses of clients' policies, each with an adapter of its own, against ``generate``.
 
 ``ratecheck bench bridge_rollouts`` times on SmolLM2-135M-Instruct, which ``ratecheck model
 smollm2`` fetches (with ``--quick`` on the small built-in model);
 ``python -m experiments.benchmarks.bridge_rollouts`` also writes the tables under ``results/``.
-Every client has an adapter of rank 8 on all matrices of attention and perceptron, and four prompts
-in the model's own form, each answered four times by as many tokens for everybody: nothing ends a
-response. Ours gives responses, their log-probabilities and the states they are predicted from.
+Every client has an adapter of rank 8 on all matrices of attention and perceptron, and prompts in
+the model's own form, each answered four times by as many tokens for everybody: nothing ends a
+response. Four clients have four prompts each; sixteen, who want as many responses, have one each.
+Ours gives responses, their log-probabilities and the states they are predicted from.
 
 The peers are transformers' ``generate`` with the model's cache, on a model with PEFT adapters,
 sampling from the whole softmax. One adapter for all: the same rows in one batch, all by the first
@@ -45,7 +46,9 @@ from lora_bridge.rollouts import encode_prompts, sample
 __all__ = ["Generated", "Policies", "measure", "run"]
 
 RANK, ALPHA = 8, 16
-CLIENTS, PROMPTS, RESPONSES, TOKENS, ROUNDS = 4, 4, 4, 32, 4
+RESPONSES, TOKENS, ROUNDS = 4, 32, 4
+#: Clients and the prompts of each.
+SIZES = ((4, 4), (16, 1))
 #: Nearly greedy: tokens part only where two logits are within some 10^-4.
 COLD = 1e-5
 
@@ -55,17 +58,18 @@ class Policies:
 
     Args:
         model, tokenizer: of :func:`lora_bridge.models.load_model`.
+        clients, prompts: how many, and how many prompts each has.
     """
 
-    def __init__(self, model: Any, tokenizer: Any) -> None:
+    def __init__(self, model: Any, tokenizer: Any, clients: int, prompts: int) -> None:
         model.generation_config.eos_token_id = model.config.eos_token_id = None
         say = Words(0)
-        texts = [[f"{say(25, 35)}?" for _ in range(PROMPTS)] for _ in range(CLIENTS)]
+        texts = [[f"{say(25, 35)}?" for _ in range(prompts)] for _ in range(clients)]
         self.prompts = encode_prompts(tokenizer, texts)
         self.pad = tokenizer.pad_token_id
         self.bank = AdapterBank(model, TARGETS, scaling=ALPHA / RANK)
         generator = torch.Generator().manual_seed(0)
-        self.X = torch.randn(CLIENTS, RANK, self.bank.width, generator=generator).mul_(0.02)
+        self.X = torch.randn(clients, RANK, self.bank.width, generator=generator).mul_(0.02)
 
     def respond(
         self, responses: int, tokens: int, temperature: float = 1.0, **options: Any
@@ -83,7 +87,7 @@ class Generated:
     def __init__(self, policies: Policies) -> None:
         from peft import PeftModel
 
-        self.policies = policies
+        self.policies, self.clients = policies, len(policies.X)
         model: Any = copy.deepcopy(policies.bank.model)
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -99,13 +103,12 @@ class Generated:
     def one_for_all(self, responses: int, tokens: int, greedy: bool = False) -> Tensor:
         """Responses by the first client's adapter to all prompts, as :class:`Policies` has them."""
         self.model.set_adapter("client0")
-        every = {name: x.flatten(0, 1) for name, x in self.policies.prompts.items()}
-        return self._generated(every, responses, tokens, greedy).reshape(CLIENTS, -1, tokens)
+        return self._of_all(responses, tokens, greedy)
 
     def each(self, responses: int, tokens: int, greedy: bool = False) -> Tensor:
         """Responses by each client's own adapter, one client after the other."""
         made = []
-        for i in range(CLIENTS):
+        for i in range(self.clients):
             self.model.set_adapter(f"client{i}")
             own = {name: x[i] for name, x in self.policies.prompts.items()}
             made.append(self._generated(own, responses, tokens, greedy))
@@ -114,8 +117,12 @@ class Generated:
     def without(self, responses: int, tokens: int, greedy: bool = False) -> Tensor:
         """Responses by the model without adapters."""
         with self.model.disable_adapter():
-            every = {name: x.flatten(0, 1) for name, x in self.policies.prompts.items()}
-            return self._generated(every, responses, tokens, greedy).reshape(CLIENTS, -1, tokens)
+            return self._of_all(responses, tokens, greedy)
+
+    def _of_all(self, responses: int, tokens: int, greedy: bool) -> Tensor:
+        """Responses to all prompts in one batch."""
+        every = {name: x.flatten(0, 1) for name, x in self.policies.prompts.items()}
+        return self._generated(every, responses, tokens, greedy).reshape(self.clients, -1, tokens)
 
     def _generated(
         self, prompts: dict[str, Tensor], responses: int, tokens: int, greedy: bool
@@ -145,37 +152,42 @@ def measure(quick: bool) -> Measured:
     measured = Measured()
     tokens = 4 if quick else TOKENS
     with one_core(), one_thread():
-        loaded = load_model(None if quick else "smollm2")
-        policies = Policies(loaded.model, loaded.tokenizer)
-        peer = Generated(policies)
-        correct = same_tokens(policies, peer, 3 if quick else 8)
-        ours: Callable[[], Tensor] = partial(policies.respond, RESPONSES, tokens)
-        apart = partial(policies.respond, RESPONSES, tokens, together=RESPONSES)
-        theirs = {
-            "generate, one adapter for all": partial(peer.one_for_all, RESPONSES, tokens),
-            "generate, client by client": partial(peer.each, RESPONSES, tokens),
-        }
-        ours()  # compiles
-        times: dict[str, list[float]] = {"ours": [], **{name: [] for name in theirs}}
-        for _ in range(ROUNDS):
-            times["ours"].append(spent(ours))
-            for name, call in theirs.items():
-                times[name].append(spent(call))
-        rows = CLIENTS * PROMPTS * RESPONSES
-        what = f"{rows} responses of {tokens} tokens by {CLIENTS} clients"
-        best = min(times["ours"])
-        for name in theirs:
-            row = rc.BenchRow(what, name, best, min(times[name]), correct)
-            measured.add(row, **Duel(times["ours"], times[name]).summary(1))
-        measured.details["ours, further"] = {
-            "tokens a second of the processor": rows * tokens / best,
-            "tokens a second of generate with one adapter": rows
-            * tokens
-            / min(times["generate, one adapter for all"]),
-            "seconds with a pass of its own that scores": spent(apart),
-        }
-        measured.details["limit of the machine"] = _limit(policies, tokens, best)
+        for clients, prompts in SIZES:
+            loaded = load_model(None if quick else "smollm2")
+            policies = Policies(loaded.model, loaded.tokenizer, clients, prompts)
+            _compare(measured, policies, tokens, 3 if quick else 8)
     return measured
+
+
+def _compare(measured: Measured, policies: Policies, tokens: int, checked: int) -> None:
+    """Ours and both peers in turn."""
+    peer = Generated(policies)
+    correct = same_tokens(policies, peer, checked)
+    ours: Callable[[], Tensor] = partial(policies.respond, RESPONSES, tokens)
+    apart = partial(policies.respond, RESPONSES, tokens, together=RESPONSES)
+    theirs = {
+        "generate, one adapter for all": partial(peer.one_for_all, RESPONSES, tokens),
+        "generate, client by client": partial(peer.each, RESPONSES, tokens),
+    }
+    ours()  # compiles
+    times: dict[str, list[float]] = {"ours": [], **{name: [] for name in theirs}}
+    for _ in range(ROUNDS):
+        times["ours"].append(spent(ours))
+        for name, call in theirs.items():
+            times[name].append(spent(call))
+    clients, rows = peer.clients, RESPONSES * policies.prompts["input_ids"][..., 0].numel()
+    what = f"{rows} responses of {tokens} tokens by {clients} clients"
+    best = min(times["ours"])
+    for name in theirs:
+        row = rc.BenchRow(what, name, best, min(times[name]), correct)
+        measured.add(row, **Duel(times["ours"], times[name]).summary(1))
+    least = min(times["generate, one adapter for all"])
+    measured.details[f"ours, further, {clients} clients"] = {
+        "tokens a second of the processor": rows * tokens / best,
+        "tokens a second of generate with one adapter": rows * tokens / least,
+        "seconds with a pass of its own that scores": spent(apart),
+    }
+    measured.details[f"limit of the machine, {clients} clients"] = _limit(policies, tokens, best)
 
 
 def same_tokens(policies: Policies, peer: Generated, tokens: int) -> bool:
@@ -191,8 +203,8 @@ def _limit(policies: Policies, tokens: int, seconds: float) -> dict[str, float]:
     model: Any = policies.bank.model
     layers = sum(p.numel() for n, p in model.named_parameters() if "layers." in n)
     head = model.get_output_embeddings().weight
-    rows = CLIENTS * PROMPTS * RESPONSES
     ids, mask = policies.prompts["input_ids"], policies.prompts["attention_mask"]
+    rows = RESPONSES * ids[..., 0].numel()
     read = sum(distinct(own, inside) for own, inside in zip(ids, mask, strict=True))
     read += rows * (tokens - 1)  # nothing follows a response's last token
     operations = 2 * (read * layers + rows * tokens * head.numel())

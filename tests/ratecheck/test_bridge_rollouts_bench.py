@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:Futu
 
 def test_peft_chooses_the_same_tokens(model_folder: Path) -> None:
     loaded = load_model(model_folder)
-    policies = bench.Policies(loaded.model, loaded.tokenizer)
+    policies = bench.Policies(loaded.model, loaded.tokenizer, clients=4, prompts=4)
     policies.X.mul_(50)  # far enough from the model alone to choose other tokens
     peer = bench.Generated(policies)
     assert bench.same_tokens(policies, peer, 4)
