@@ -120,12 +120,14 @@ def at_most(
 ) -> Check:
     """The claim that a number is ``limit`` or less; ``tolerance`` is for its rounding.
 
+    A limit beside a prediction that is another number is said with the verdict.
+
     >>> at_most("factor", "at most 0.8", exact(0.8000000000000139), 0.8, tolerance=1e-9).ok
     True
     """
     _check_interval(measured)
     holds, fails = measured.hi <= limit + tolerance, measured.lo > limit + tolerance
-    return _judge(name, predicted, measured, holds, fails, remark)
+    return _judge(name, predicted, measured, holds, fails, _beside(predicted, limit, remark))
 
 
 def at_least(
@@ -139,12 +141,14 @@ def at_least(
 ) -> Check:
     """The claim that a number is ``limit`` or more; ``tolerance`` is for its rounding.
 
+    A limit beside a prediction that is another number is said with the verdict.
+
     >>> at_least("rate", "at least 0.1", Interval(0.12, 0.09, 0.15), 0.1).verdict
     'not decided'
     """
     _check_interval(measured)
     holds, fails = measured.lo >= limit - tolerance, measured.hi < limit - tolerance
-    return _judge(name, predicted, measured, holds, fails, remark)
+    return _judge(name, predicted, measured, holds, fails, _beside(predicted, limit, remark))
 
 
 def within(
@@ -156,14 +160,21 @@ def within(
     *,
     remark: str = "",
 ) -> Check:
-    """The claim that a number lies in [low, high].
+    """The claim that a number lies in [low, high], which is said with the verdict.
 
     >>> [within("ratio", 1.0, Interval(1, 1 - e, 1 + e), 0.9, 1.1).ok for e in (0.05, 0.5)]
     [True, None]
+    >>> within("ratio", 1.0, exact(1.02), 0.9, 1.1).verdict
+    'confirmed; range 0.9 to 1.1'
     """
     _check_interval(measured)
-    holds = low <= measured.lo and measured.hi <= high
-    return _judge(name, predicted, measured, holds, measured.hi < low or measured.lo > high, remark)
+    holds, fails = (
+        low <= measured.lo and measured.hi <= high,
+        measured.hi < low or measured.lo > high,
+    )
+    return _judge(
+        name, predicted, measured, holds, fails, _also(f"range {low:.4g} to {high:.4g}", remark)
+    )
 
 
 def every(check: Check) -> Check:
@@ -197,13 +208,23 @@ def _check_interval(measured: Interval) -> None:
     check_instance("measured", measured, Interval, "an interval, such as exact(0.5)")
 
 
+def _beside(predicted: float | str, limit: float, remark: str) -> str:
+    """The remark, after the limit where the prediction is another number."""
+    is_other = not isinstance(predicted, str) and predicted != limit
+    return _also(f"limit {limit:.4g}", remark) if is_other else remark
+
+
+def _also(first: str, then: str) -> str:
+    return f"{first}; {then}" if then else first
+
+
 def _judge(
     name: str, predicted: float | str, measured: Interval, holds: bool, fails: bool, remark: str
 ) -> Check:
     """A check from what its interval confirms and what it contradicts."""
     ok = True if holds else False if fails else None
     said = "confirmed" if holds else "violated" if fails else "not decided"
-    verdict = f"{said}; {remark}" if remark else said
+    verdict = _also(said, remark)
     lo, hi = (None if math.isinf(end) else end for end in (measured.lo, measured.hi))
     return Check(name, predicted, measured.value, lo, hi, ok, verdict)
 

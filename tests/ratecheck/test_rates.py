@@ -220,9 +220,23 @@ def test_claims_are_confirmed_contradicted_or_open(
         rc.at_least("c", "p", wide, 1.0),
         rc.within("c", "p", wide, 0.3, 1.0),
     ):
-        assert (check.ok, check.verdict) == (None, "not decided")
-        assert (rc.every(check).ok, rc.every(check).verdict) == (False, "violated")
+        said, strict = check.verdict, rc.every(check)
+        assert (check.ok, said.partition(";")[0]) == (None, "not decided")
+        assert (strict.ok, strict.verdict) == (False, said.replace("not decided", "violated"))
     assert all(rc.every(check) == check for check in outcomes.values() if check.ok is not None)
+
+
+def test_a_range_or_limit_that_the_prediction_does_not_say_is_said_with_the_verdict() -> None:
+    half = rc.exact(0.5)
+    assert rc.within("c", 1.0, half, 0.3, 1.0).verdict == "confirmed; range 0.3 to 1"
+    assert rc.within("c", 1.0, half, 0.7, 1.0, remark="far").verdict == (
+        "violated; range 0.7 to 1; far"
+    )
+    assert rc.at_most("c", 0.5, half, 0.6, remark="near").verdict == "confirmed; limit 0.6; near"
+    assert rc.at_least("c", 0.5, half, 0.4).verdict == "confirmed; limit 0.4"
+    for judge in (rc.at_most, rc.at_least):
+        for predicted in (0.5, "as much as 0.5"):
+            assert judge("c", predicted, half, 0.5).verdict == "confirmed"
 
 
 def test_bands_are_ninety_percent_of_the_mean() -> None:
