@@ -120,6 +120,10 @@ class LinearRecursion:
         InputError: shapes that do not fit; both a law and a kernel, or neither; rows that are no
             distributions; where the stationary law is asked for, explicitly or by default, of a
             chain that has several.
+
+    >>> A, b = np.full((2, 1, 1), 0.9), np.array([[-0.1], [0.3]])  # x <- 0.9 x + noise
+    >>> LinearRecursion(A, b, law=np.array([0.5, 0.5])).solution
+    array([1.])
     """
 
     def __init__(

@@ -43,6 +43,10 @@ class Proof:
         id: of the claim.
         certificate: plain JSON values, which ``ratecheck certify --check`` verifies.
         reason: why there is no certificate.
+
+    >>> import ratecheck as rc
+    >>> rc.Proof("mine.half", reason="no instance breaks it").certificate is None
+    True
     """
 
     id: str

@@ -310,6 +310,17 @@ class Claim(Statement):
         family: of a false claim, counterexamples from mild to extreme, arrays by name of the field.
             Every claim that names this one in ``uses`` is tried on those that are instances of its
             own space.
+
+    Raises:
+        InputError: an id, a kind, a relation or a family that cannot be used.
+
+    >>> import ratecheck as rc
+    >>> half = rc.Claim(
+    ...     id="mine.half", source="my paper, Lemma 2", text="x (1 - x) <= 1 / 4", kind="upper",
+    ...     space=rc.Space({"x": rc.interval()}), measure=lambda x: (x * (1 - x), 1 / 4),
+    ... )
+    >>> rc.judge(half).verdict
+    'holds'
     """
 
     kind: Kind
@@ -357,6 +368,13 @@ class Regime:
     *faster than stated* if it lies below p - slack, and *consistent* if it meets what is between
     them; *not decided* if it then reaches so far above p that it could hold a competing exponent:
     see :func:`ratecheck.rate_check`. ``systems`` says how many systems it was fitted on.
+
+    Raises:
+        InputError: an exponent that is no finite number, or ends that are not in order.
+
+    >>> import ratecheck as rc
+    >>> rc.Regime("large t", "t", predicted=-1.0, measured=-1.01, lo=-1.05, hi=-0.97).systems
+    1
     """
 
     name: str
@@ -375,6 +393,18 @@ class RateClaim(Statement):
 
     It must return the same each time, so that whatever is random in it has a fixed seed; it is
     called twice, and a difference is an error.
+
+    Args:
+        regimes: to the exponents, each a :class:`ratecheck.Regime`.
+
+    >>> import ratecheck as rc
+    >>> def regimes():
+    ...     x = [10.0, 100.0, 1000.0]
+    ...     slope = rc.exact_slope(x, [1 / v for v in x]).value
+    ...     return [rc.Regime("large x", "x", -1.0, slope, slope, slope)]
+    >>> claim = rc.RateClaim(id="mine.rate", source="Theorem 1", text="O(1/x)", regimes=regimes)
+    >>> rc.judge(claim).verdict
+    'consistent'
     """
 
     regimes: Callable[[], Sequence[Regime]]
@@ -402,6 +432,18 @@ class StatisticalClaim(Statement):
             one that is exceeded by more than ``within``, on an instance sampled, as holding.
         relation: "<=", ">=" or "==" between the means of measured and bound.
         most: samples that one instance may take.
+
+    Raises:
+        InputError: numbers that no test can be made of, such as ``within`` of zero.
+
+    >>> import ratecheck as rc
+    >>> mean = rc.StatisticalClaim(
+    ...     id="mine.mean", source="Lemma 3", text="E x = 1/2 of uniform x", between=(-0.5, 0.5),
+    ...     space=rc.Space({"shift": rc.interval()}), relation="==", within=0.02,
+    ...     measure=lambda shift, rng: (rng.uniform(size=1000) + shift) % 1 - 0.5,
+    ... )
+    >>> rc.judge(mean).verdict
+    'holds'
     """
 
     space: Space
@@ -455,7 +497,15 @@ class StatisticalClaim(Statement):
 
 @dataclass(frozen=True, kw_only=True)
 class NotChecked(Statement):
-    """A statement that no machine checks here, with the reason in ``note``."""
+    """A statement that no machine checks here, with the reason in ``note``.
+
+    Raises:
+        InputError: no reason.
+
+    >>> import ratecheck as rc
+    >>> rc.NotChecked(id="mine.rem1", source="Remark 1", text="...", note="about practice").expect
+    'not checked'
+    """
 
     kind: Kind = "qualitative"
     expect: str = "not checked"

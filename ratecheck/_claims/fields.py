@@ -35,6 +35,13 @@ class Field:
     Args:
         axes: names of sizes, or fixed lengths; none for one number.
         magnitude: range of the common factor, drawn on a logarithmic scale; (1, 1) fixes it.
+
+    Raises:
+        InputError: an axis that is no name and no length, or a range that is none.
+
+    >>> import ratecheck as rc
+    >>> rc.Space({"x": rc.Field(("n", "d"), magnitude=(0.1, 10.0))}).all_sizes()[0]
+    {'d': 1, 'n': 1}
     """
 
     axes: tuple[Axis, ...] = ()

@@ -85,6 +85,10 @@ class Paper:
         name: what sources call it.
         citation: authors and title.
 
+    Raises:
+        InputError: an id that is no short name; of its decorators, a function without a text, or
+            options that they do not have.
+
     >>> import ratecheck as rc
     >>> PAPER = rc.Paper("mine", "My paper", "A. Author, On masses")
     >>> @PAPER.upper("mass", ref="Lemma 1", on={"p": rc.simplex("k")})

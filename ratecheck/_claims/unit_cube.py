@@ -35,6 +35,11 @@ def random_coordinates(key: int, first: int, layout: Layout, count: int) -> Numb
 
     Uniform in [0, 1); but of a share SNAPPED of the instances a random part of the coordinates is
     0, 1/2 or 1, and along each axis a share TIED has all elements alike.
+
+    >>> import ratecheck as rc
+    >>> space = rc.Space({"x": rc.interval()})
+    >>> rc.random_coordinates(rc.key_of("mine"), 0, space.layout(space.all_sizes()[0]), 3).shape
+    (3, 1)
     """
     # for every coordinate, the one that it equals if an axis is tied: the first along the axis
     themselves = np.arange(layout.coordinates)[None]

@@ -57,7 +57,15 @@ DIGITS, RELATIVE, CANCELLED = 30, 1e-9, 1e-11
 
 @dataclass(frozen=True)
 class Options:
-    """How a claim is judged: effort, seed and limit as :func:`ratecheck.judge` has them."""
+    """How a claim is judged: effort, seed and limit as :func:`ratecheck.judge` has them.
+
+    Raises:
+        InputError: an effort that there is not, or a limit that is no positive number.
+
+    >>> import ratecheck as rc
+    >>> rc.Options(effort="normal", limit=60.0).seed
+    0
+    """
 
     effort: str = "quick"
     seed: int = 0
@@ -77,6 +85,10 @@ class Known:
         ratio: of the tightest instance that any search found.
         near: what a short search finds, where that is less.
         instance: one of the ratio ``near``, where no short search finds any.
+
+    >>> import ratecheck as rc
+    >>> rc.Known(ratio=1.0, near=0.97).near
+    0.97
     """
 
     ratio: float

@@ -234,6 +234,10 @@ def find_claims(references: Sequence[str] | str, broken: Broken | None = None) -
         broken: told in one line of every module and file that cannot be imported, where that is to
             be no error.
 
+    Raises:
+        InputError: a reference that names nothing, with the nearest id; or a file that cannot be
+            imported, unless ``broken`` is told of it.
+
     Example::
 
         for item in rc.find_claims(["affpcl.d1*"]):

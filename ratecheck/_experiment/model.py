@@ -87,6 +87,14 @@ class Config(Parameters):
     ``not_in_key`` names fields that change numbers by rounding alone, such as how much goes through
     a model at once. They are no part of the store's key: what is stored or kept stays valid when
     memory turns out to be too small.
+
+    Raises:
+        InputError: a value that is out of its parameter's range or of another type, in one line.
+
+    >>> class Sizes(Config):
+    ...     agents: int = 10
+    >>> Sizes(agents=20)
+    Sizes(seed=0, agents=20)
     """
 
     not_in_key: ClassVar[frozenset[str]] = frozenset()
@@ -116,6 +124,9 @@ class Context:
     ``folder`` is where ``compute`` may keep what it needs to go on after a kill, or None; it is not
     made before that, and removed when the block is stored. ``watch`` is a
     :class:`lora_bridge.runs.Watch` that is told how far runs are, or None.
+
+    >>> Context(threads=2).threads
+    2
     """
 
     threads: int = 1
@@ -125,7 +136,14 @@ class Context:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One curve of a panel: y against x, an optional band ``lo`` to ``hi``; all (points,)."""
+    """One curve of a panel: y against x, an optional band ``lo`` to ``hi``; all (points,).
+
+    Raises:
+        InputError: arrays that are not (points,) of numbers, or one end of a band alone.
+
+    >>> Series("ours", "error", [1, 10], [0.5, 0.05], lo=[0.4, 0.04], hi=[0.6, 0.06]).panel
+    'error'
+    """
 
     name: str
     panel: str
@@ -184,6 +202,12 @@ class Check:
     contradicts the paper. :func:`ratecheck.our_own` makes such a check.
 
     ``tolerance`` is how far a finite range may bend a predicted exponent; tables show it beside.
+
+    Raises:
+        InputError: a number that is not finite, or ``paper`` without ``ours``.
+
+    >>> Check("exponent", -1.0, -1.02, -1.1, -0.95, ok=True, tolerance=0.05).outcome
+    'agrees with the paper'
     """
 
     name: str
@@ -237,7 +261,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the stored table says: curves, checks, and notes that the reader must know."""
+    """What the stored table says: curves, checks, and notes that the reader must know.
+
+    >>> line = Series("ours", "error", [1, 10], [0.5, 0.05])
+    >>> agrees = Check("exponent", -1.0, -1.0, None, None, ok=True)
+    >>> Analysis([line], [agrees], notes=["exact values"]).notes
+    ['exact values']
+    """
 
     series: Sequence[Series]
     checks: Sequence[Check] = ()
@@ -251,6 +281,9 @@ class Grid:
     Args:
         axes: name in a block to the values that it takes, or to the parameter that holds them; a
             whole number in their place stands for 0, 1, .. below it.
+
+    Raises:
+        InputError: an axis that is neither values, nor a number, nor a parameter.
 
     >>> class Sizes(Config):
     ...     instances: int = 2
@@ -316,6 +349,19 @@ class Experiment(Generic[C]):
     ``blocks`` is a function or a :class:`Grid`; without it all is one block. ``parallel`` says who
     uses the threads: "threads" gives them all to ``compute``, block after block; "blocks" computes
     several blocks at once in processes, one thread each.
+
+    Raises:
+        InputError: an id, a kind, a function or a profile that no experiment can have.
+
+    >>> def compute(config, block, context):
+    ...     return {"t": [1.0, 10.0], "error": [1.0, 0.1]}
+    >>> def analyse(config, table):
+    ...     return Analysis([Series("ours", "error", table["t"], table["error"])], [])
+    >>> profiles = {"quick": Config(), "paper": Config()}
+    >>> functions = {"compute": compute, "analyse": analyse}
+    >>> about = {"title": "Errors", "source": "Theorem 1", "kind": "figure"}
+    >>> Experiment(id="mine/errors", profiles=profiles, **functions, **about).paper
+    'mine'
     """
 
     id: str
@@ -378,7 +424,11 @@ class Experiment(Generic[C]):
 
 @dataclass(frozen=True)
 class BenchRow:
-    """One benchmark against one peer in the same run; ``correct`` says that both agree."""
+    """One benchmark against one peer in the same run; ``correct`` says that both agree.
+
+    >>> BenchRow("solve", "NumPy", ours_s=0.5, peer_s=1.5, correct=True).ratio
+    3.0
+    """
 
     name: str
     peer: str

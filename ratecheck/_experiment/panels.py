@@ -20,6 +20,10 @@ class Look:
         width: of the line, in points.
         size: of the markers, in points.
         hollow: whether markers are open, so that a curve below shows through.
+
+    >>> import ratecheck as rc
+    >>> rc.Look("#0072b2", marker="s", line="--").width
+    1.4
     """
 
     colour: str
@@ -41,6 +45,13 @@ class Guide:
         above: whether it lies above the curve, not below.
         distance: from the curve where they are closest, as a share of the height of all curves.
         span: where it begins and ends, as shares of the (logarithmic) axis.
+
+    Raises:
+        InputError: a span that does not increase within [0, 1], or a distance that is not above 0.
+
+    >>> import ratecheck as rc
+    >>> rc.Panel(x="$t$", log="xy", slope=rc.Guide(-0.5, "$t^{{{}}}$", above=True)).guides[0].slope
+    -0.5
     """
 
     slope: float
@@ -73,6 +84,10 @@ class Panel:
         level: where a horizontal line is drawn; None: nowhere.
         low: lower end of the vertical axis; None: as the curves need.
         high: its upper end.
+
+    Raises:
+        InputError: ``log`` or ``ticks`` of another kind, or a guide where the axes are not both
+            logarithmic.
 
     >>> Panel(x="rounds $t$", y="error", log="xy", slope=-1.0).guides
     (Guide(slope=-1.0, label='slope {}', beside='', above=False, distance=0.1, span=(0.25, 0.75)),)
@@ -118,6 +133,10 @@ class Layout:
         legend: how many columns the legend may have, or the names in each of them.
         looks: name of a curve to its look; the legend has these names last, in this order.
         markers: about so many along every curve.
+
+    >>> import ratecheck as rc
+    >>> rc.Layout(columns=2, looks={"ours": rc.Look("black", "o")}).width
+    2.6
     """
 
     columns: int = 4

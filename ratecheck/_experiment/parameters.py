@@ -81,6 +81,9 @@ def param(
             elsewhere, but none where the default has none.
         increasing: whether the entries of a tuple must increase.
 
+    Raises:
+        InputError: an argument that it does not have.
+
     >>> import ratecheck as rc
     >>> class Sizes(rc.Config):
     ...     rank: int = rc.param(4, low=1, doc="r")

@@ -72,7 +72,17 @@ _LEAST_HEIGHT = 0.5 * np.log(10.0)
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The style as a context: draw and save inside it; other figures of the process keep theirs."""
+    """The style as a context: draw and save inside it; other figures of the process keep theirs.
+
+    >>> import ratecheck as rc
+    >>> line = rc.Series("mine", "error", [1.0, 10.0], [1.0, 0.1])
+    >>> with rc.style():
+    ...     figure, axes = rc.panels([line])
+    ...     rc.curve(axes["error"], line)
+    ...     rc.loglog(axes["error"])
+    ...     rc.guide(axes["error"], -1.0, (1.0, 10.0), 0.5)
+    ...     rc.legend(figure, axes)
+    """
     import matplotlib as mpl
 
     settings: dict[Any, Any] = dict(mpl.rcParamsDefault)
@@ -83,7 +93,12 @@ def style() -> Iterator[None]:
 
 
 def look(name: str, position: int = 0) -> Look:
-    """The look of a method; a name outside the list gets one by its position in its figure."""
+    """The look of a method; a name outside the list gets one by its position in its figure.
+
+    >>> import ratecheck as rc
+    >>> rc.look("AffPCL") == rc.LOOKS["AffPCL"], rc.look("mine", 0) != rc.look("mine", 1)
+    (True, True)
+    """
     return LOOKS.get(name) or _OTHERS[position % len(_OTHERS)]
 
 
@@ -95,7 +110,16 @@ def panels(
     height: float = 2.2,
     share_y: bool = True,
 ) -> tuple[Figure, dict[str, Axes]]:
-    """One titled axes per panel, in order of first appearance; sizes are inches per panel."""
+    """One titled axes per panel, in order of first appearance; sizes are inches per panel.
+
+    Raises:
+        InputError: no curve.
+
+    >>> import ratecheck as rc
+    >>> figure, axes = rc.panels([rc.Series("mine", "error", [1.0, 10.0], [1.0, 0.1])])
+    >>> list(axes)
+    ['error']
+    """
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(s.panel for s in series))
@@ -115,7 +139,15 @@ def panels(
 
 
 def curve(ax: Axes, series: Series, *, position: int = 0, markers: int = 8, **line: Any) -> None:
-    """One line with its band, in the method's look, with about ``markers`` markers along it."""
+    """One line with its band, in the method's look, with about ``markers`` markers along it.
+
+    >>> import ratecheck as rc
+    >>> line = rc.Series("mine", "error", [1.0, 10.0], [1.0, 0.1])
+    >>> figure, axes = rc.panels([line])
+    >>> rc.curve(axes["error"], line, linewidth=2.0)
+    >>> axes["error"].lines[0].get_linewidth()
+    2.0
+    """
     draw_curve(ax, series, look(series.name, position), markers, **line)
 
 
@@ -141,14 +173,29 @@ def draw_curve(ax: Axes, series: Series, shape: Look, markers: int, **line: Any)
 
 
 def curves(axes: dict[str, Axes], series: Sequence[Series], **line: Any) -> None:
-    """Every series into its panel; a name outside the known methods has one colour throughout."""
+    """Every series into its panel; a name outside the known methods has one colour throughout.
+
+    >>> import ratecheck as rc
+    >>> lines = [rc.Series(name, "error", [1.0, 10.0], [1.0, 0.1]) for name in ("ours", "theirs")]
+    >>> figure, axes = rc.panels(lines)
+    >>> rc.curves(axes, lines)
+    >>> len(axes["error"].lines)
+    2
+    """
     unknown = [name for name in dict.fromkeys(s.name for s in series) if name not in LOOKS]
     for s in series:
         curve(axes[s.panel], s, position=unknown.index(s.name) if s.name in unknown else 0, **line)
 
 
 def loglog(ax: Axes) -> None:
-    """Logarithmic axes without minor tick labels."""
+    """Logarithmic axes without minor tick labels.
+
+    >>> import ratecheck as rc
+    >>> figure, axes = rc.panels([rc.Series("mine", "error", [1.0, 10.0], [1.0, 0.1])])
+    >>> rc.loglog(axes["error"])
+    >>> axes["error"].get_xscale(), axes["error"].get_yscale()
+    ('log', 'log')
+    """
     from matplotlib.ticker import NullFormatter
 
     ax.set_xscale("log")
@@ -170,6 +217,12 @@ def guide(
 
     Its ``label``, in which "{}" becomes the exponent, is below it, or ``above``: on the other side
     than the curves that it is compared with.
+
+    >>> import ratecheck as rc
+    >>> figure, axes = rc.panels([rc.Series("mine", "error", [1.0, 10.0], [1.0, 0.1])])
+    >>> rc.guide(axes["error"], -1.0, (1.0, 10.0), 0.5)
+    >>> axes["error"].lines[0].get_ydata()
+    array([0.5 , 0.05])
     """
     shape = LOOKS["theory"]
     y_end = y_start * (x[1] / x[0]) ** slope
@@ -207,6 +260,14 @@ def legend(
     It has at most so many ``columns``, and fewer where names are too long for the figure's width;
     or these names in each of its columns, without those that have no curve. Names in ``order`` come
     before others.
+
+    >>> import ratecheck as rc
+    >>> lines = [rc.Series(name, "error", [1.0, 10.0], [1.0, 0.1]) for name in ("ours", "theirs")]
+    >>> figure, axes = rc.panels(lines)
+    >>> rc.curves(axes, lines)
+    >>> rc.legend(figure, axes, order=["theirs"])
+    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    ['theirs', 'ours']
     """
     from matplotlib.lines import Line2D
 
@@ -257,6 +318,13 @@ def draw_panels(series: Sequence[Series], about: Panels, layout: Layout | None =
 
     Raises:
         InputError: a description of a panel without a curve.
+
+    >>> import ratecheck as rc
+    >>> line = rc.Series("mine", "error", [1.0, 10.0], [1.0, 0.1])
+    >>> with rc.style():
+    ...     figure = rc.draw_panels([line], rc.Panel(x="rounds $t$", y="error", log="xy"))
+    >>> len(figure.axes)
+    1
     """
     layout = layout or Layout()
     figure, axes = panels(

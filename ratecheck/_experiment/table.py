@@ -20,6 +20,9 @@ def long_table(axes: Mapping[str, ArrayLike], /, **values: ArrayLike) -> dict[st
     ``axes`` maps names to the 1-D values of each axis, in the order of the arrays' dimensions;
     every array in ``values`` must broadcast to the shape (len(axis 0), len(axis 1), ...).
 
+    Raises:
+        InputError: axes that are not 1-D, or values of another shape.
+
     >>> long_table({"replicate": [0, 1], "t": [1, 10]}, mse=[[4.0, 2.0], [3.0, 1.0]])["t"].tolist()
     [1, 10, 1, 10]
     """
@@ -47,6 +50,9 @@ def long_table(axes: Mapping[str, ArrayLike], /, **values: ArrayLike) -> dict[st
 
 class Table(Mapping[str, Column]):
     """Read-only columns of equal length; ``table["mse"]`` is the column, shape (rows,).
+
+    Raises:
+        InputError: columns of unequal length; ``where`` and ``grid`` also without such rows.
 
     >>> table = Table(long_table({"replicate": [0, 1], "t": [1, 10]}, mse=[[4.0, 2.0], [3.0, 1.0]]))
     >>> table.where(t=10)["mse"].tolist()

@@ -50,7 +50,13 @@ _ATTEMPTS = 3
 
 
 def python_command(code: str) -> list[str]:
-    """The command line of a new process that runs this code with our packages."""
+    """The command line of a new process that runs this code with our packages.
+
+    >>> import subprocess
+    >>> command = python_command("import ratecheck as rc; print(rc.exact(1).hi, end='')")
+    >>> subprocess.run(command, capture_output=True, text=True).stdout
+    '1.0'
+    """
     return [sys.executable, "-c", f"import {FIRST}; {code}"]
 
 

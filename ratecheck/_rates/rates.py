@@ -44,6 +44,10 @@ class Interval:
     """A measured number and its interval; ``lo == value == hi`` when it is exact.
 
     Ends are infinite where nothing bounds the number; a claim about it is then not decided.
+
+    >>> import ratecheck as rc
+    >>> rc.below("ratio", "below 1", rc.Interval(0.5, lo=0.4, hi=0.6)).ok
+    True
     """
 
     value: float
@@ -53,7 +57,12 @@ class Interval:
 
 @dataclass(frozen=True)
 class Slope(Interval):
-    """A measured exponent."""
+    """A measured exponent.
+
+    >>> import ratecheck as rc
+    >>> rc.rate_check("exponent of t", -1.0, rc.Slope(-1.02, lo=-1.1, hi=-0.95)).ok
+    True
+    """
 
 
 def exact(value: float) -> Interval:
@@ -61,6 +70,9 @@ def exact(value: float) -> Interval:
 
     Args:
         value: a finite number, of Python or of NumPy.
+
+    Raises:
+        InputError: what is no finite number.
 
     >>> at_most("ratio", "at most 1", exact(np.max([0.25, 0.5])), 1.0).ok
     True
@@ -79,6 +91,9 @@ def below(
     remark: str = "",
 ) -> Check:
     """The claim that a number is below ``limit``; one within ``tolerance`` of it decides nothing.
+
+    Raises:
+        InputError: ``measured`` is no :class:`ratecheck.Interval`.
 
     >>> [below("ratio", "below 1", Interval(v, v - 0.1, v + 0.1)).ok for v in (0.5, 1.0, 1.5)]
     [True, None, False]
@@ -101,6 +116,9 @@ def above(
 ) -> Check:
     """The claim that a number is above ``limit``; one as near as ``tolerance`` decides nothing.
 
+    Raises:
+        InputError: ``measured`` is no :class:`ratecheck.Interval`.
+
     >>> above("gain", "above 0", Interval(0.5, 0.4, 0.6)).verdict
     'confirmed'
     """
@@ -121,6 +139,9 @@ def at_most(
     """The claim that a number is ``limit`` or less; ``tolerance`` is for its rounding.
 
     A limit beside a prediction that is another number is said with the verdict.
+
+    Raises:
+        InputError: ``measured`` is no :class:`ratecheck.Interval`.
 
     >>> at_most("factor", "at most 0.8", exact(0.8000000000000139), 0.8, tolerance=1e-9).ok
     True
@@ -143,6 +164,9 @@ def at_least(
 
     A limit beside a prediction that is another number is said with the verdict.
 
+    Raises:
+        InputError: ``measured`` is no :class:`ratecheck.Interval`.
+
     >>> at_least("rate", "at least 0.1", Interval(0.12, 0.09, 0.15), 0.1).verdict
     'not decided'
     """
@@ -162,6 +186,9 @@ def within(
 ) -> Check:
     """The claim that a number lies in [low, high], which is said with the verdict.
 
+    Raises:
+        InputError: ``measured`` is no :class:`ratecheck.Interval`.
+
     >>> [within("ratio", 1.0, Interval(1, 1 - e, 1 + e), 0.9, 1.1).ok for e in (0.05, 0.5)]
     [True, None]
     >>> within("ratio", 1.0, exact(1.02), 0.9, 1.1).verdict
@@ -180,6 +207,9 @@ def within(
 def every(check: Check) -> Check:
     """A check whose interval is the range of exact values, all of which must meet it.
 
+    Raises:
+        InputError: what is no check.
+
     >>> check = below("ratio", "below 1", Interval(0.9, 0.8, 1.2))  # of exact values
     >>> check.ok, every(check).ok
     (None, False)
@@ -196,6 +226,9 @@ def our_own(check: Check, *, paper: str = "") -> Check:
     Args:
         check: of the prediction.
         paper: what the paper states instead, such as "below 0"; empty where it says nothing.
+
+    Raises:
+        InputError: what is no check.
 
     >>> our_own(above("gain", "above 0", exact(0.5)), paper="below 0").outcome
     'contradicts the paper'
@@ -231,6 +264,9 @@ def _judge(
 
 def exact_slope(x: ArrayLike, y: ArrayLike) -> Slope:
     """Least-squares slope of log y on log x for exact values, both of shape (points,); no interval.
+
+    Raises:
+        InputError: ``x`` or ``y`` that are not positive, or of another shape.
 
     >>> exact_slope([1, 10, 100], [3.0, 0.3, 0.03]).value.__round__(12)
     -1.0
@@ -422,6 +458,9 @@ def mean_band(
         log: for a logarithmic axis, where the lower end must be positive: the interval of the
             mean's logarithm, whose standard error is that of the mean relative to it. The means
             must be positive.
+
+    Raises:
+        InputError: values of another shape, or with ``log`` a mean that is not positive.
 
     >>> [band.round(2).tolist() for band in mean_band([[0.0], [2.0]])]
     [[1.0], [-5.31], [7.31]]

@@ -12,7 +12,12 @@ from typing import Any
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computes the numbers."""
+    """Versions of what computes the numbers.
+
+    >>> import ratecheck as rc
+    >>> sorted(rc.versions())[:2]
+    ['numba', 'numpy']
+    """
     return dict(_versions())
 
 
@@ -26,7 +31,12 @@ def _versions() -> dict[str, str]:  # reading them takes milliseconds, and every
 
 
 def machine() -> dict[str, Any]:
-    """The processor's name and the number of cores this process may use."""
+    """The processor's name and the number of cores this process may use.
+
+    >>> import ratecheck as rc
+    >>> sorted(rc.machine())
+    ['cores', 'cpu', 'system']
+    """
     return dict(_machine())
 
 
@@ -40,5 +50,10 @@ def _machine() -> dict[str, Any]:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """How many cores this process may use.
+
+    >>> import ratecheck as rc
+    >>> rc.cores() >= 1
+    True
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -50,6 +50,11 @@ def phase_map(
 
     Raises:
         InputError: a column that there is not, or an axis of one value.
+
+    Example::
+
+        done = rc.sweep("affpcl/pays", {"n": [2, 8, 32], "delta": [0.01, 0.1, 1.0]})
+        rc.phase_map(done, "n", "delta", "ratio", levels=[1.0]).savefig("map.png")
     """
     from matplotlib.colors import LogNorm, Normalize
     from matplotlib.figure import Figure

@@ -56,6 +56,12 @@ class Sweep:
         reasons: some of the reasons it gave.
         missing: how many configurations are not computed.
         problems: reasons for which parts were not computed.
+
+    Example::
+
+        done = rc.sweep("affpcl/pays", {"n": [2, 8, 32], "kappa": [1.0, 100.0]})
+        print(done.configurations, done.rows, done.missing)
+        table = done.dataset().to_table()
     """
 
     experiment: str

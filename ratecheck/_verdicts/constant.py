@@ -48,6 +48,14 @@ class Constant:
         bound: the same of the bound.
         instances: how many were measured.
         reason: one line on what else is to be known.
+
+    >>> import ratecheck as rc
+    >>> product = rc.claim(
+    ...     id="mine.p", source="Lemma 2", text="x (1 - x) <= 1", kind="upper",
+    ...     fields={"x": rc.interval()},
+    ... )(lambda x: (x * (1 - x), 1))
+    >>> rc.tightest(product).factor
+    0.25
     """
 
     id: str

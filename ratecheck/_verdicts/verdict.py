@@ -110,6 +110,14 @@ class Verdict:
         seconds: time it took.
         details: further numbers, such as per-regime exponents; ``unfinished`` of a search that its
             limit ended, which depends on the machine and is not stored.
+
+    Raises:
+        InputError: of ``from_dict``, other keys than a verdict's.
+
+    >>> import ratecheck as rc
+    >>> verdict = rc.Verdict("mine.half", "holds", ratio=1.0, instances=9)
+    >>> verdict.verdict, rc.Verdict.from_dict(verdict.to_dict()) == verdict
+    ('holds', True)
     """
 
     id: str
@@ -184,6 +192,9 @@ def judge(
             they are tried first, as far as they are instances of this claim's space.
         violated: told the verdict of a violation as it was found, before a simpler one is looked
             for, which may take long.
+
+    Raises:
+        InputError: no claim, an effort that there is not, or another argument that cannot be used.
 
     >>> from ratecheck import claim, interval
     >>> @claim(
@@ -284,6 +295,9 @@ def replay(
         claim: the claim it is about.
         instance: plain lists by field, as in :attr:`Verdict.counterexample`.
         limit: seconds of CPU time (or of waiting) after which the answer is "error".
+
+    Raises:
+        InputError: a claim without instances, or an instance whose fields are not the claim's.
 
     >>> from ratecheck import claim, interval
     >>> @claim(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -237,6 +238,31 @@ def test_a_range_or_limit_that_the_prediction_does_not_say_is_said_with_the_verd
     for judge in (rc.at_most, rc.at_least):
         for predicted in (0.5, "as much as 0.5"):
             assert judge("c", predicted, half, 0.5).verdict == "confirmed"
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: rc.mean_interval([1.0]), r"`values` .* at least 2 instances; found \(1,\)"),
+        (lambda: rc.mean_interval([1.0, math.nan]), "`values` must be finite; found nan"),
+        (lambda: rc.mean_interval("ab"), "`values` must be an array of real numbers; found 'ab'"),
+        (lambda: rc.largest_mean([1.0, 2.0]), r"`cells` must have shape \(cells, instances\)"),
+        (lambda: rc.paired_ratio([1.0, 0.0], [1.0, 2.0]), "`numerator` must be positive; found 0"),
+        (
+            lambda: rc.paired_ratio([1.0, 2.0], [1.0, 2.0, 3.0]),
+            "`numerator` and `denominator` must be of the same instances; found 2 and 3",
+        ),
+        (
+            lambda: rc.mean_above("gain", "above 0", [1.0, 2.0], [[1.0, 2.0]]),
+            r"`theirs` must have shape \(instances,\)",
+        ),
+    ],
+)
+def test_what_no_interval_over_instances_has_is_refused_in_a_line(
+    call: Callable[[], object], said: str
+) -> None:
+    with pytest.raises(InputError, match=said):
+        call()
 
 
 def test_bands_are_ninety_percent_of_the_mean() -> None:
