@@ -101,7 +101,9 @@ def _public_names() -> str:
             elif thing.__name__.startswith("ratecheck."):
                 lines += [inspect.getdoc(thing) or "", ""]
                 for member in thing.__all__:
-                    lines += _described(f"{name}.{member}", getattr(thing, member), thing.__name__)
+                    value = getattr(thing, member)
+                    if not getattr(value, "__module__", "").startswith(("linsys", "numpy")):
+                        lines += _described(f"{name}.{member}", value, thing.__name__)
             else:
                 lines += [f"``rc.{alias.name}`` is :py:mod:`{thing.__name__}`.", ""]
         body = "\n".join(lines)
