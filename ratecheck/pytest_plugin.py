@@ -177,7 +177,9 @@ class ClaimsFile(pytest.Module):
         from linsys.validate import InputError
         from ratecheck._claims.claim import claims_of
         from ratecheck._conformance.claims import kept_ratios
+        from ratecheck._discover import project
 
+        is_ours = project.is_installed(self.path)
         known = kept_ratios(self.path.parents[1] / "results")
         seen = self.session.stash.setdefault(_SEEN, set())
         try:
@@ -187,9 +189,21 @@ class ClaimsFile(pytest.Module):
         for claim in claims:
             if not self._imports(claim) and id(claim) not in seen:
                 seen.add(id(claim))
+                if not is_ours:
+                    self._check_id(claim)
                 yield ClaimItem.from_parent(
                     self, name=claim.id, entry=claim, known=known.get(claim.id)
                 )
+
+    def _check_id(self, claim: Entry) -> None:
+        """Refuse a claim of a user's that is called as those of an installed paper."""
+        from linsys.validate import InputError
+        from ratecheck._discover import papers
+
+        try:
+            papers.check_free(claim.paper, f"claim {claim.id} in {self.path}")
+        except InputError as error:
+            raise self.CollectError(str(error)) from None
 
     def _imports(self, claim: Any) -> bool:
         """Whether a claim belongs to the module of its function, and is only imported here."""

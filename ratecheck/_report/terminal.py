@@ -58,8 +58,11 @@ def say(screen: Console, lines: Sequence[str]) -> None:
 
 
 def _command(line: str, width: int) -> list[str]:
-    """A line with a command, folded where a shell reads on if the command is all that it says."""
-    if len(line) <= width or not re.match(rf"\s*(again: )?{_COMMAND}", line):
+    """A line with a command, folded where a shell reads on if the command is all that it says.
+
+    One with a quote stays whole: a space in it may belong to a path.
+    """
+    if len(line) <= width or "'" in line or not re.match(rf"\s*(again: )?{_COMMAND}", line):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
     parts = textwrap.wrap(

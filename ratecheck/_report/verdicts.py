@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import shlex
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
@@ -298,7 +299,8 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     lines += _sides(verdict, best=best)
     lines += [f"  {line}" for line in _reasons(result.item)]
     if verdict.counterexample is not None:
-        lines.append(f"  again: ratecheck audit --replay {replay_path(result.item, records)}")
+        path = shlex.quote(str(replay_path(result.item, records)))
+        lines.append(f"  again: ratecheck audit --replay {path}")
     return lines
 
 

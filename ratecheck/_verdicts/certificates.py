@@ -164,6 +164,8 @@ def _of_sizes(identity: Mapping[str, Any]) -> str:
     >>> sizes = [{"n": 1, "d": 1}, {"n": 2, "d": 1}]
     >>> _of_sizes({"sizes": sizes, "all_sizes": True})
     'all of its space (n 1-2, d 1)'
+    >>> _of_sizes({"sizes": [{}], "all_sizes": True})  # of numbers alone
+    'all of its space (one size)'
     """
     sizes = identity["sizes"]
     if not identity["all_sizes"]:
@@ -173,7 +175,7 @@ def _of_sizes(identity: Mapping[str, Any]) -> str:
         f"{name} {low}" if low == high else f"{name} {low}-{high}"
         for name, (low, high) in ends.items()
     ]
-    return f"all of its space ({', '.join(axes)})" if axes else "its space has none"
+    return f"all of its space ({', '.join(axes) or 'one size'})"
 
 
 def counts(kept: Kept) -> dict[str, tuple[int, int]]:

@@ -55,6 +55,13 @@ def test_a_long_command_is_folded_where_a_shell_reads_on() -> None:
     assert prose.count("\n") == 1
 
 
+def test_a_command_with_a_quoted_path_stays_whole() -> None:
+    line = f"  again: ratecheck audit --replay '/home/me/my papers/{'x' * 30}.json'"
+    screen = Console(file=io.StringIO(), width=40)
+    say(screen, [line])
+    assert screen.file.getvalue() == f"{line}\n"  # type: ignore[attr-defined]
+
+
 def lines_on_a_terminal(arguments: Sequence[object], folder: Path) -> list[str]:
     """What the command shows on a terminal of 80 columns."""
     pty, fcntl, termios = (pytest.importorskip(name) for name in ("pty", "fcntl", "termios"))

@@ -236,6 +236,15 @@ def test_claims_that_a_file_imports_are_tests_of_their_own_file(folder: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_a_claim_called_as_those_of_an_installed_paper_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE.read_text().replace('"mine', '"affpcl'))
+    done = run_pytest(tmp_path, "mine.py")
+    assert "claim affpcl." in done.stdout
+    assert "must have an id that no installed paper has; found that of experiments" in done.stdout
+    assert done.returncode == 2
+
+
 def test_claims_that_take_long_can_be_marked(folder: Path) -> None:
     lines = ("[pytest]", "ratecheck_slow = mine.mass*", "markers =\n    slow: takes long")
     (folder / "pytest.ini").write_text("\n".join(lines))

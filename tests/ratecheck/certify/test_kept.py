@@ -303,7 +303,10 @@ def test_certificates_of_a_users_claims_are_found_where_certify_left_them(
     assert ratecheck("certify", "mine.py::mine.mean", "--constant").code == 0
     assert evidence() == ["proved at sizes", "proved on branches met", "proved at sizes"]
     shown = " ".join(ratecheck("show", "mine.py::mine.larger").out.split())
-    assert "proved on branches met: its space has none, but for a chance below 2^-100" in shown
+    assert (
+        "proved on branches met: all of its space (one size), but for a chance below 2^-100"
+        in shown
+    )
     assert "ratecheck certify mine.py::mine.larger" in shown
     assert ratecheck("report").code == 0
     assert "proved on branches met: its space" in Path("results/report.html").read_text()
