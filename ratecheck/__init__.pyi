@@ -70,6 +70,7 @@ from ._experiment.plots import (
 from ._experiment.table import Column as Column, Table as Table, long_table as long_table
 from ._foundations import (
     InputError as InputError,
+    Quadratics as Quadratics,
     linalg as linalg,
     rounds as rounds,
 )

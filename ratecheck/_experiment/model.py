@@ -29,7 +29,7 @@ one, ``compute`` does one piece, ``analyse`` turns the whole stored table into c
         return Analysis(series, checks)
 
     EXPERIMENT = Experiment(
-        id="paper/decay", title="Power-law decay", source="Theorem 1", kind="rate", variable="t",
+        id="paper/decay", title="Power-law decay", source="Theorem 1", variable="t",
         profiles={"quick": DecayConfig(), "paper": DecayConfig(replicates=100)},
         blocks=blocks, compute=compute, analyse=analyse,
         panels={"decay": Panel(x="t", y="mean squared error", log="xy", slope=-1.0)},
@@ -344,7 +344,7 @@ class Experiment(Generic[C]):
     "affpcl/fig1". Without ``draw`` the figure is :func:`ratecheck.draw_panels` of the curves: in
     ``panels``, one description for all panels or one for each by name, and in ``layout``; either
     may be a function of the configuration. ``variable`` is what a rate is measured against ("t",
-    "n", "delta").
+    "n", "delta"), and makes it one: without ``kind`` what has none is a figure.
 
     ``blocks`` is a function or a :class:`Grid`; without it all is one block. ``parallel`` says who
     uses the threads: "threads" gives them all to ``compute``, block after block; "blocks" computes
@@ -367,10 +367,10 @@ class Experiment(Generic[C]):
     id: str
     title: str
     source: str
-    kind: Literal["figure", "rate"]
     profiles: Mapping[str, C]
     compute: Callable[[C, Block, Context], Columns]
     analyse: Callable[[C, Table], Analysis]
+    kind: Literal["figure", "rate"] = ""  # type: ignore[assignment]
     blocks: Callable[[C], Sequence[Block]] = Grid({})
     draw: Callable[[C, Analysis], Figure] | None = None
     panels: Panels | Callable[[C], Panels] = field(default_factory=dict)
@@ -389,6 +389,8 @@ class Experiment(Generic[C]):
                 f"`profiles` of {self.id} must be quick and paper, and may be laptop; "
                 f"found {sorted(self.profiles)}"
             )
+        if not self.kind:
+            object.__setattr__(self, "kind", "rate" if self.variable else "figure")
         if self.kind not in ("figure", "rate"):
             raise InputError(f"`kind` of {self.id} must be figure or rate; found {self.kind!r}")
         if (self.kind == "rate") != bool(self.variable):

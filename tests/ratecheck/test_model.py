@@ -126,8 +126,21 @@ def test_overrides_change_the_profile(decay: rc.Experiment[Any]) -> None:
 def test_without_blocks_all_is_one_block() -> None:
     config = rc.Config()
     experiment = rc.Experiment(
-        id="toy/one", title="", source="", kind="figure",
+        id="toy/one", title="", source="",
         profiles={"quick": config, "paper": config}, compute=lambda config, block, context: {},
         analyse=lambda config, table: rc.Analysis([], []),
     )  # fmt: skip
     assert experiment.blocks(config) == [{}]
+
+
+def test_what_has_a_variable_is_a_rate() -> None:
+    config = rc.Config()
+    common: dict[str, Any] = {
+        "id": "toy/one", "title": "", "source": "", "profiles": {"quick": config, "paper": config},
+        "compute": lambda config, block, context: {},
+        "analyse": lambda config, table: rc.Analysis([], []),
+    }  # fmt: skip
+    assert rc.Experiment(**common).kind == "figure"
+    assert rc.Experiment(**common, variable="t").kind == "rate"
+    with pytest.raises(InputError, match="`variable` must be given"):
+        rc.Experiment(**common, kind="rate")

@@ -164,7 +164,7 @@ def analyse(config, table):
     return rc.Analysis([], [rc.rate_check(said, -1.0, slope)])
 
 EXPERIMENT = rc.Experiment(
-    id="mine/rate", title="A rate", source="My paper, Theorem 1", kind="rate", variable="n",
+    id="mine/rate", title="A rate", source="My paper, Theorem 1", variable="n",
     profiles={"quick": C(), "paper": C()}, compute=compute, analyse=analyse,
     panels={"a": rc.Panel(x="n", y="error", log="xy")},
 )

@@ -1,0 +1,78 @@
+"""Quadratic functions of several devices, and what theorems about their mean speak of.
+
+In float64 or in numbers of high precision, so that a claim's measure may use them.
+
+>>> f = Quadratics(np.array([[[1.0]], [[3.0]]]), c=np.array([[0.0], [4.0]]))  # 3 and 1 of Hessian 2
+>>> f.best, f.L, f.excess(np.array([1.0]))
+(array([3.]), array(2.), array(4.))
+>>> f.gradients(f.best)
+array([[ 3.],
+       [-3.]])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from linsys.linalg import Numbers, apply, lambda_max, lambda_min, solve
+from linsys.validate import InputError
+
+__all__ = ["Quadratics"]
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratics:
+    """f_i(x) = (x - c_i)'A_i (x - c_i) / 2 - b_i'x of n devices, and their mean f.
+
+    Args:
+        A: Hessians (n, d, d), symmetric; what asks for the minimiser needs a mean that is
+            positive definite.
+        b: of the linear parts (n, d); 0 if not given.
+        c: where the quadratic parts are 0 (n, d); 0 if not given.
+
+    Raises:
+        InputError: of A, if it is no stack of square matrices.
+    """
+
+    A: Numbers
+    b: Any = 0
+    c: Any = 0
+
+    def __post_init__(self) -> None:
+        shape = np.shape(self.A)
+        if len(shape) != 3 or shape[1] != shape[2]:
+            raise InputError(f"`A` must be n matrices, of shape (n, d, d); found {shape}")
+
+    @cached_property
+    def hessian(self) -> Numbers:
+        """That of f, (d, d)."""
+        return np.asarray(self.A.mean(axis=0))
+
+    @cached_property
+    def best(self) -> Numbers:
+        """x_*, the minimiser of f, (d,)."""
+        zero = 0 * self.A[:, 0]
+        return solve(self.hessian, (apply(self.A, self.c + zero) + self.b).mean(axis=0))
+
+    @property
+    def L(self) -> Numbers:
+        """The smoothness of f, the largest eigenvalue of its Hessian."""
+        return lambda_max(self.hessian)
+
+    @property
+    def mu(self) -> Numbers:
+        """The strong convexity of f, the smallest eigenvalue of its Hessian."""
+        return lambda_min(self.hessian)
+
+    def gradients(self, x: Numbers) -> Numbers:
+        """grad f_i(x), (n, d), at x (d,), or each at its own x_i, (n, d); or (..., n, d) alike."""
+        return np.asarray(apply(self.A, x - self.c) - self.b)
+
+    def excess(self, x: Numbers) -> Numbers:
+        """f(x) - f(x_*) at x (..., d)."""
+        gap = x - self.best
+        return np.asarray((gap * apply(self.hessian, gap)).sum(axis=-1) / 2)
