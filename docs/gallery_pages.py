@@ -23,16 +23,16 @@ README = (GALLERY / "README.md").read_text(encoding="utf-8")
 RESULTS = Path("results", "gallery")  # below ROOT
 #: A claim of the table in README: its ratio in the largest search, and what came out.
 ROW = re.compile(r"^\| (\w+\.\w+) \| .*? \| \w+ \| ([\d.]*) ?\| (.*?) ?\|$", re.MULTILINE)
-ABOUT = """Theorems of well-known papers that are not the five. Each paper is a folder of
-`examples/gallery` with two short files, which use public names alone: its theorems as claims, one
-of them with a wrong constant on purpose (the *false statement of ours*), and a figure with the
-theory in it. Beside each figure is what was checked, and how the claims came out."""
+ABOUT = """Theorems of well-known papers that are not the five. Each paper is one file of under 150
+lines in `examples/gallery`, which uses public names alone: its theorems are claims, one of them
+with a wrong constant on purpose (the *false statement of ours*), and an experiment draws the theory
+beside runs. Beside each figure is what was checked, and how the claims came out."""
 
 
 def gallery() -> Iterator[tuple[str, str]]:
     """The pages by the names of their files, and the index."""
     papers = sorted(path.parent.name for path in GALLERY.glob("*/paper.py"))
-    judged = {claim["id"]: claim for claim in json.loads(_audit("*", "--json"))}
+    judged = {claim["id"]: claim for claim in json.loads(_audit("", "--json"))}
     listed = []
     for name in papers:
         docstring = ast.get_docstring(ast.parse(_read(name, "paper.py"))) or name
@@ -60,14 +60,12 @@ def figures() -> list[Path]:
 def draw() -> None:
     """Draw the figures anew from what is stored, which is computed if need be."""
     shutil.rmtree(ROOT / RESULTS / "figures", ignore_errors=True)  # none of a paper that is gone
-    files = sorted(str(path.relative_to(ROOT)) for path in GALLERY.glob("*/figure.py"))
-    _ratecheck("run", *files)
+    _ratecheck("run", str(GALLERY.relative_to(ROOT)))
 
 
 def _audit(paper: str, *options: str) -> str:
     """What ``ratecheck audit`` prints of a paper, or of all."""
-    files = sorted(str(path.relative_to(ROOT)) for path in GALLERY.glob(f"{paper}/paper.py"))
-    return _ratecheck("audit", *files, *options)
+    return _ratecheck("audit", str((GALLERY / paper).relative_to(ROOT)), *options)
 
 
 def _ratecheck(command: str, *arguments: str) -> str:
@@ -101,13 +99,12 @@ def _page(
         yield formulas[function]
         yield _verdict(judged[claim], *table[claim])
         yield f"```python\n{code}\n```"
-        command = f"$ ratecheck audit examples/gallery/{name}/paper.py"
+        command = f"$ ratecheck audit examples/gallery/{name}"
         yield f"```console\n{command}\n{_lines_of(claim, printed)}\n```"
-    yield "## The files"
-    for source in ("paper.py", "figure.py"):
-        inside = (GALLERY / name / source).relative_to(ROOT)
-        yield f"{{download}}`{source} </../{inside}>`"
-        yield f"```{{literalinclude}} /../{inside}\n:language: python\n```\n"
+    yield "## The file"
+    inside = (GALLERY / name / "paper.py").relative_to(ROOT)
+    yield f"{{download}}`paper.py </../{inside}>`"
+    yield f"```{{literalinclude}} /../{inside}\n:language: python\n```\n"
 
 
 def _read(name: str, file: str) -> str:
@@ -122,11 +119,15 @@ def _formulas(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _code(text: str) -> dict[str, str]:
-    """The functions of the claims, by the second half of their ids."""
+    """What makes each claim, by the second half of its id: a function, or a call of ``changed``."""
     lines, found = text.splitlines(), {}
     for node in ast.parse(text).body:
-        for made in node.decorator_list if isinstance(node, ast.FunctionDef) else ():
-            if isinstance(made, ast.Call) and ast.unparse(made.func).startswith("PAPER."):
+        calls = node.decorator_list if isinstance(node, ast.FunctionDef) else [node]
+        for made in calls:
+            made = made.value if isinstance(made, ast.Expr) else made
+            if isinstance(made, ast.Call) and re.search(
+                r"^PAPER\.|\.changed$", ast.unparse(made.func)
+            ):
                 first = made.lineno - 1
                 found[ast.literal_eval(made.args[0])] = "\n".join(lines[first : node.end_lineno])
     return found

@@ -2,7 +2,8 @@
 
 The gradient of Section 4 equals the derivative by dual numbers, the policy of (4) maximises the
 objective (3), and (6) gives the preferences back: all three hold to the last digit. The gradient
-without its factor beta, as some texts print it, is refuted.
+without its factor beta, as some texts print it, is refuted. The figure has the policies in which
+gradient descent on the DPO loss ends, beside (4).
 """
 
 from typing import Any
@@ -25,25 +26,22 @@ POLICIES = rc.Space(
 
 
 class Dual:
-    """A number and its derivatives along all logits: the chain rule, and nothing else."""
+    """Numbers (n, ..) and their slopes along m logits (n, .., m): the chain rule, nothing else."""
 
     def __init__(self, value: Any, slope: Any) -> None:
         self.value, self.slope = value, slope
 
-    def __add__(self, other: "Dual") -> "Dual":
-        return Dual(self.value + other.value, self.slope + other.slope)
-
-    def times(self, factor: Any) -> "Dual":
-        """The product with a constant."""
-        return Dual(factor * self.value, factor * self.slope)
-
     def exp(self) -> "Dual":
-        """Its exponential."""
-        return Dual(np.exp(self.value), np.exp(self.value) * self.slope)
+        """The exponential of each."""
+        return Dual(np.exp(self.value), np.exp(self.value)[..., None] * self.slope)
 
     def log(self) -> "Dual":
-        """Its logarithm."""
-        return Dual(np.log(self.value), self.slope / self.value)
+        """The logarithm of each."""
+        return Dual(np.log(self.value), self.slope / self.value[..., None])
+
+    def sum(self) -> "Dual":
+        """Their sum, of shape (1, ..)."""
+        return Dual(self.value.sum(axis=0, keepdims=True), self.slope.sum(axis=0, keepdims=True))
 
 
 def log_softmax(logits: Any) -> Any:
@@ -52,27 +50,20 @@ def log_softmax(logits: Any) -> Any:
 
 
 @PAPER.identity("gradient", ref="Section 4: gradient of the loss", on=POLICIES)
-def gradient(i: Any, factor: Any = None) -> rc.Sides:
+def gradient(i: Any, power: int = 1) -> rc.Sides:
     """For the implicit rewards r = beta log(pi / pi_ref) the gradient of L_DPO is
     -beta E[sigma(r_l - r_w) (grad log pi(y_w) - grad log pi(y_l))].
     """
     eye = np.eye(len(i.theta), dtype=int)
-    logits = [Dual(value, slope) for value, slope in zip(i.theta, eye, strict=True)]
-    total = logits[0].exp()
-    for other in logits[1:]:
-        total = total + other.exp()
-    ref, zero = log_softmax(i.ref), 0 * i.beta * eye[0]
-    ratio = [x + total.log().times(-1) + Dual(-s, zero) for x, s in zip(logits, ref, strict=True)]
-    loss = Dual(0 * i.beta, zero)
-    for w, better in enumerate(ratio):
-        for k, worse in enumerate(ratio):
-            margin = (better + worse.times(-1)).times(-i.beta)
-            loss = loss + (Dual(1, zero) + margin.exp()).log().times(i.q[w, k])  # -log sigma
-    implicit = i.beta * (log_softmax(i.theta) - ref)
-    weight = i.q * rc.linalg.logistic(implicit[None, :] - implicit[:, None])  # of pairs (w, l)
+    log_sum = Dual(i.theta, eye).exp().sum().log()  # log pi is theta minus this
+    r = i.beta * (i.theta - log_sum.value - log_softmax(i.ref))
+    slope = i.beta * (eye - log_sum.slope)
+    ratio = Dual(r[None, :] - r[:, None], slope[None, :] - slope[:, None]).exp()  # of pairs (w, l)
+    loss = Dual(1 + ratio.value, ratio.slope).log()  # -log sigma(r_w - r_l)
+    weight = i.q * rc.linalg.logistic(r[None, :] - r[:, None])
     pull = eye[:, None] - eye[None, :]  # grad log pi(y_w) - grad log pi(y_l)
-    stated = -np.tensordot(weight, pull, axes=2)
-    return loss.slope, (i.beta if factor is None else factor) * stated
+    stated = -(i.beta**power) * np.tensordot(weight, pull, axes=2)
+    return np.tensordot(i.q, loss.slope, axes=2), stated
 
 
 @PAPER.upper("optimum", ref="equation (4)", on=POLICIES)
@@ -96,15 +87,58 @@ def preferences(i: Any) -> rc.Sides:
     return true, stated
 
 
-@PAPER.identity(
+gradient.changed(
     "gradient_without_beta",
-    ref="Section 4: gradient with a wrong constant",
-    on=POLICIES,
-    expect="violated",
-    printed_as="ours",
+    {"power": 0},
+    text="The gradient of L_DPO is that of Section 4 without the factor beta.",
     note="The chain rule through r = beta log(pi / pi_ref) gives one factor beta.",
-    corrected="gradient",
 )
-def gradient_without_beta(i: Any) -> rc.Sides:
-    """The gradient of L_DPO is that of Section 4 without the factor beta."""
-    return gradient(i, factor=1)
+
+POWER = 1.0  # of exp(r / beta) in (4)
+
+
+class BetaConfig(rc.Config):
+    """Temperatures, and how long is trained."""
+
+    beta: tuple[float, ...] = rc.param(
+        (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4), above=0, increasing=True, doc="weights of the KL term."
+    )
+    steps: int = rc.param(2000, low=100, doc="of gradient descent.")
+    responses: int = rc.param(4, low=2, doc="of the only prompt.")
+
+
+def compute(config: BetaConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
+    rng = np.random.default_rng(config.derive("responses"))
+    r, ref = rng.normal(size=config.responses), log_softmax(rng.normal(size=config.responses))
+    beta, theta = block["beta"], ref
+    q = rc.linalg.logistic(r[:, None] - r[None, :]) / r.size**2  # of pairs, by Bradley and Terry
+    for _ in range(config.steps):
+        implicit = beta * (log_softmax(theta) - ref)
+        weight = q * rc.linalg.logistic(implicit[None, :] - implicit[:, None])
+        theta = theta + (weight.sum(axis=1) - weight.sum(axis=0)) * r.size / beta
+    trained = np.exp(log_softmax(theta))
+    return {"response": np.arange(r.size), "trained": trained, "r": r, "ref": ref}
+
+
+def analyse(config: BetaConfig, table: rc.Table) -> rc.Analysis:
+    parts = [table.where(beta=beta) for beta in config.beta]
+    trained = np.array([part["trained"] for part in parts])
+    logits = [part["ref"] + POWER * part["r"] / part["beta"] for part in parts]
+    stated, series = np.array([np.exp(log_softmax(one)) for one in logits]), []
+    for k in range(config.responses):
+        series.append(rc.Series(f"$y_{k + 1}$", "pi", config.beta, trained[:, k]))
+        series.append(rc.Series("theory", "pi", config.beta, stated[:, k]))
+    gap = rc.exact(np.abs(trained - stated).max())
+    return rc.Analysis(series, [rc.at_most("largest gap", "0, but for training", gap, 1e-6)])
+
+
+EXPERIMENT = rc.Experiment(
+    id="dpo/beta",
+    title="DPO against its closed form",
+    source="Rafailov et al., equation (4)",
+    profiles={"quick": BetaConfig(), "paper": BetaConfig(responses=8, steps=10_000)},
+    blocks=rc.Grid({"beta": "beta"}),
+    compute=compute,
+    analyse=analyse,
+    panels={"pi": rc.Panel(x=r"$\beta$", y=r"$\pi(y)$ after training", log="x")},
+)
