@@ -57,8 +57,10 @@ class Field:
     def __post_init__(self) -> None:
         for axis in self.axes:
             if not isinstance(axis, str) and not (isinstance(axis, Integral) and axis >= 1):
+                is_end = isinstance(axis, Real) and hasattr(self, "low")
                 raise InputError(
                     f"axes must be names or whole numbers of at least 1; found {axis!r}"
+                    + " (ends of a range are given as `low=..., high=...`)" * is_end
                 )
         if len(self.axes) < self.least_axes:
             names = ", ".join(['"d"'] * self.least_axes)

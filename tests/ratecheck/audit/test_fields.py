@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -212,3 +213,16 @@ def test_what_fits_is_left_alone() -> None:
 def test_an_axis_is_no_fraction() -> None:
     with pytest.raises(InputError, match=r"names or whole numbers of at least 1; found 3\.5"):
         rc.ball(3.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("domain", [rc.interval, rc.positive])
+def test_ends_of_a_range_in_the_place_of_axes_are_told_apart(domain: Callable[..., object]) -> None:
+    with pytest.raises(rc.InputError, match=r"found -1 \(ends .* as `low=\.\.\., high=\.\.\.`\)"):
+        domain(-1, 1)
+    with pytest.raises(rc.InputError, match=r"found \[2\]$"):
+        domain([2])
+
+
+def test_of_what_has_no_ends_nothing_is_said_of_them() -> None:
+    with pytest.raises(rc.InputError, match=r"found -1$"):
+        rc.reals(-1)
