@@ -1,13 +1,6 @@
 """Quadratic functions of several devices, and what theorems about their mean speak of.
 
 In float64 or in numbers of high precision, so that a claim's measure may use them.
-
->>> f = Quadratics(np.array([[[1.0]], [[3.0]]]), c=np.array([[0.0], [4.0]]))  # 3 and 1 of Hessian 2
->>> f.best, f.L, f.excess(np.array([1.0]))
-(array([3.]), array(2.), array(4.))
->>> f.gradients(f.best)
-array([[ 3.],
-       [-3.]])
 """
 
 from __future__ import annotations
@@ -36,6 +29,13 @@ class Quadratics:
 
     Raises:
         InputError: of A, if it is no stack of square matrices.
+
+    >>> f = Quadratics(np.array([[[1.0]], [[3.0]]]), c=np.array([[0.0], [4.0]]))
+    >>> f.best, f.L, f.excess(np.array([1.0]))
+    (array([3.]), array(2.), array(4.))
+    >>> f.gradients(f.best)
+    array([[ 3.],
+           [-3.]])
     """
 
     A: Numbers

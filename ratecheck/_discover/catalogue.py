@@ -343,9 +343,14 @@ def _distinct(items: Sequence[Item]) -> list[Item]:
         places = [place_of(one.entry, one.origin) for one in (other, item)]
         if other.entry is not item.entry and places[0] != places[1]:  # not of one file, read twice
             raise two_of_one_id(item.id, *places)
-        if places[1].startswith(f"{item.origin}:"):  # where it is made, not where it is imported
+        if _is_at(places[1], item.origin):  # where it is made, not where it is imported
             by_id[item.id] = item
     return list(by_id.values())
+
+
+def _is_at(place: str, origin: str) -> bool:
+    """Whether a place "FILE:LINE" is in this file; either may be called from the current folder."""
+    return Path(place.rpartition(":")[0]).resolve() == Path(origin).resolve()
 
 
 def _checked(items: Sequence[Item]) -> list[Item]:

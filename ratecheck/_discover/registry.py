@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from linsys.validate import InputError, check_instance
+from ratecheck._claims.claim import claims_of
 from ratecheck._discover import papers, project
 from ratecheck._discover.references import chosen, is_reference, joined, one_of, split_paper
 from ratecheck._discover.table import Broken
@@ -290,8 +291,11 @@ def rates(
 def _of_module(module: ModuleType, expected: str | None) -> Experiment[Any]:
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
-        kind = "none" if experiment is None else type(experiment).__name__
-        raise InputError(f"{module.__file__} must define EXPERIMENT; found {kind}")
+        found = "none" if experiment is None else type(experiment).__name__
+        if claims := [entry.id for entry in claims_of(module)]:
+            ids = ", ".join(claims[:3]) + (", .." if len(claims) > 3 else "")
+            found += f", but claims ({ids}): ratecheck audit {module.__file__} --show"
+        raise InputError(f"{module.__file__} must define EXPERIMENT; found {found}")
     if expected is not None and experiment.id != expected:
         raise InputError(f"`id` in {module.__file__} must be {expected}; found {experiment.id}")
     return experiment

@@ -88,6 +88,20 @@ def test_files_without_an_experiment_are_named(tmp_path: Path) -> None:
         registry.find_experiment(str(folder))
 
 
+def test_a_file_of_claims_alone_is_told_what_shows_them(tmp_path: Path) -> None:
+    def written(*names: str) -> str:
+        each = (f"{n} = rc.NotChecked(id='my.{n}', source='s', text='t', note='n')" for n in names)
+        path = tmp_path / f"{names[0]}.py"
+        path.write_text("\n".join(["import ratecheck as rc", *each]))
+        return str(path)
+
+    said = r"one\.py must define EXPERIMENT; found none, but claims \(my\.one, my\.two\)"
+    with pytest.raises(InputError, match=rf"{said}: ratecheck audit .*/one\.py --show$"):
+        registry.find_experiment(written("one", "two"))
+    with pytest.raises(InputError, match=r"but claims \(my\.a, my\.b, my\.c, \.\.\): ratecheck"):
+        registry.find_experiment(written("a", "b", "c", "d"))
+
+
 @pytest.mark.parametrize(
     ("source", "fault"),
     [

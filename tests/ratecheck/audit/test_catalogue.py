@@ -139,6 +139,22 @@ for k in (3, 4):
 """
 
 
+def test_a_claim_belongs_to_the_file_that_makes_it_not_to_one_that_imports_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "z.py").write_text(
+        "import ratecheck as rc\n\n"
+        "@rc.Paper('my', 'p').upper('c', ref='1', on={'x': rc.interval()})\n"
+        "def c(x):\n    'At most one.'\n    return x, 1\n"
+    )
+    (tmp_path / "paper" / "a.py").write_text("import ratecheck as rc\nfrom z import c\n")
+    monkeypatch.chdir(tmp_path)
+    for folder in ("paper", "./paper", str(tmp_path / "paper")):
+        (item,) = find_claims(folder)
+        assert (item.id, Path(item.origin).name) == ("my.c", "z.py")
+
+
 def test_claims_of_loops_and_functions_are_found(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(HEAD + MADE.format(name="power_{k}") + a_claim("A", "mine.a"))
