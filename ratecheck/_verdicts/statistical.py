@@ -24,6 +24,9 @@ from ratecheck._search.small_numbers import with_small_numbers
 
 #: Instances that are sampled, by effort.
 INSTANCES = {"quick": 12, "normal": 40, "hunt": 120}
+#: At an effort that samples few, at most so many more are looked at with one call of the measure
+#: each, and so many of them, those with the largest means, are sampled as well.
+LOOKED_AT = {"quick": (200, 6)}
 #: The first instances of each combination of sizes are ends, which are sampled anyway.
 _PAST_CORNERS = CORNERS * COMBINATIONS
 #: How often inner instances are drawn where ``given`` rules some out.
@@ -40,6 +43,7 @@ class Sampled:
     said: str
     samples: int
     mean: float
+    calls: int
 
 
 def instances_of(claim: StatisticalClaim, effort: str, seed: int) -> list[Batch]:
@@ -70,7 +74,25 @@ def instances_of(claim: StatisticalClaim, effort: str, seed: int) -> list[Batch]
     return [*first, *_alone(space, [*corners, *ends]), *others]
 
 
-def _inner(space: Space, count: int, seed: int) -> list[Batch]:
+def _suspects(claim: StatisticalClaim, looks: int, most: int, seed: int) -> list[Batch]:
+    """Of inner instances those on which one call of the measure speaks most against the claim.
+
+    What is drawn for this look is not drawn again for a test, whose error probability it leaves as
+    it is. An instance on which the measure fails comes first.
+    """
+    looked = []
+    for number, batch in enumerate(_inner(claim.space, looks, seed, "look")):
+        try:
+            mean = float(_samples(claim, batch, generator(seed, claim.id, "look", number)).mean())
+            seen = max(sign * mean for sign in _SIGNS[claim.relation])
+        except Fault:
+            seen = np.inf
+        looked.append((seen, batch))
+    looked.sort(key=lambda one: -one[0])
+    return [batch for _, batch in looked[:most]]
+
+
+def _inner(space: Space, count: int, seed: int, name: str = "inner") -> list[Batch]:
     """Instances whose coordinates are spread evenly: a Latin hypercube over all sizes.
 
     Where ``given`` rules some out, more are drawn, some of which may be ruled out as well.
@@ -81,7 +103,7 @@ def _inner(space: Space, count: int, seed: int) -> list[Batch]:
     shape = (count, max(one.coordinates for one in layouts))
     found: list[Batch] = []
     for attempt in range(_ATTEMPTS):
-        rng = generator(seed, "inner", attempt)
+        rng = generator(seed, name, attempt)
         strata = rng.permuted(np.tile(np.arange(count)[:, None], shape[1]), axis=0)
         rows = (strata + rng.random(shape)) / count
         pairs = zip(layouts, rows, strict=True)
@@ -104,20 +126,30 @@ def _alone(space: Space, batches: Iterable[Batch]) -> list[Batch]:
 
 
 def sampled(
-    claim: StatisticalClaim, batches: Sequence[Batch], seed: int
+    claim: StatisticalClaim, batches: Sequence[Batch], seed: int, effort: str = "hunt"
 ) -> tuple[list[Sampled], str]:
     """The tests on these instances up to the first violation, and why they are unfinished.
 
-    The second is the message of the limit that ended them, or "" where none did.
+    At an effort of :data:`LOOKED_AT` others follow, which are looked for with at most as many calls
+    of the measure as the tests took. The second is the message of the limit that ended them, or ""
+    where none did.
     """
-    alpha = claim.alpha / (len(batches) * len(_SIGNS[claim.relation]))
+    looks, suspects = LOOKED_AT.get(effort, (0, 0))
+    alpha = claim.alpha / ((len(batches) + suspects) * len(_SIGNS[claim.relation]))
     said: list[Sampled] = []
+
+    def test(more: Sequence[Batch]) -> None:
+        for batch in more:
+            if not said or said[-1].said != "violated":
+                names = (seed, claim.id, "samples", len(said))
+                said.append(_on_instance(claim, batch, alpha, names))
+
     try:
         _check_generator(claim, batches, seed)
-        for number, batch in enumerate(batches):
-            said.append(_on_instance(claim, batch, alpha, (seed, claim.id, "samples", number)))
-            if said[-1].said == "violated":
-                break
+        test(batches)
+        if suspects and said[-1].said != "violated":
+            calls = sum(one.calls for one in said)
+            test(_suspects(claim, min(looks, calls), suspects, seed))
     except TimeLimit as late:
         return said, str(late)
     return said, ""
@@ -132,18 +164,18 @@ def _on_instance(
         ends = sorted((sign * low, sign * high))
         below = Bet(claim.within - ends[1], claim.within - ends[0])
         bets.append((sign, Bet(ends[0], ends[1]), below))
-    rng, total, count = generator(*names), 0.0, 0
+    rng, total, count, calls = generator(*names), 0.0, 0, 0
     while count < claim.most:
         samples = _samples(claim, batch, rng)
-        total, count = total + float(samples.sum()), count + len(samples)
+        total, count, calls = total + float(samples.sum()), count + len(samples), calls + 1
         for sign, above, below in bets:
             above.see(sign * samples)
             below.see(claim.within - sign * samples)
         if any(above.rejects(alpha) for _, above, _ in bets):
-            return Sampled(batch, "violated", count, total / count)
+            return Sampled(batch, "violated", count, total / count, calls)
         if all(below.rejects(alpha) for _, _, below in bets):
-            return Sampled(batch, "within", count, total / count)
-    return Sampled(batch, "not decided", count, total / count)
+            return Sampled(batch, "within", count, total / count, calls)
+    return Sampled(batch, "not decided", count, total / count, calls)
 
 
 def _check_generator(claim: StatisticalClaim, batches: Sequence[Batch], seed: int) -> None:

@@ -235,7 +235,7 @@ def judge(
             elif isinstance(entry, RateClaim):
                 verdict = _of_rate(entry)
             elif isinstance(entry, StatisticalClaim):
-                verdict = _of_samples(entry, instances_of(entry, effort, seed), seed)
+                verdict = _of_samples(entry, instances_of(entry, effort, seed), seed, effort)
             else:
                 assert search is not None
                 search.run(EFFORTS[effort], enough)
@@ -497,11 +497,13 @@ def _of_rate(entry: RateClaim) -> Verdict:
     )
 
 
-def _of_samples(claim: StatisticalClaim, batches: Sequence[Batch], seed: int) -> Verdict:
+def _of_samples(
+    claim: StatisticalClaim, batches: Sequence[Batch], seed: int, effort: str = "hunt"
+) -> Verdict:
     """The verdict of sequential tests on these instances."""
     if not batches:
         return Verdict(claim.id, "vacuous", reason="no instance meets what the claim is given")
-    tests, why_unfinished = sampled(claim, batches, seed)
+    tests, why_unfinished = sampled(claim, batches, seed, effort)
     total = sum(one.samples for one in tests)
     verdict = Verdict(claim.id, "holds", instances=len(tests), corrected=claim.corrected)
     verdict.details = {"samples": total, "alpha": claim.alpha, "within": claim.within}
@@ -521,8 +523,8 @@ def _of_samples(claim: StatisticalClaim, batches: Sequence[Batch], seed: int) ->
     elif why_unfinished:
         verdict.verdict, verdict.details["unfinished"] = "not decided", True
         verdict.reason = (
-            f"{why_unfinished}: no violation on {len(tests)} of {len(batches)} instances; a larger "
-            "limit allows more"
+            f"{why_unfinished}: no violation on {len(tests)} of "
+            f"{max(len(tests), len(batches))} instances; a larger limit allows more"
         )
     elif undecided:
         verdict.verdict = "not decided"

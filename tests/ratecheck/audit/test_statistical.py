@@ -305,9 +305,32 @@ def test_a_quick_search_looks_at_inner_instances_first(
     assert verdict.verdict == "violated"
     assert verdict.instances <= 6  # before the ends of fields
     # ends alone, of which the search was once made here, do not break it
-    monkeypatch.setattr(statistical, "_inner", lambda space, count, seed: [])
+    monkeypatch.setattr(statistical, "_inner", lambda space, count, seed, name="": [])
     monkeypatch.setattr(statistical, "_PAST_CORNERS", 0)
     assert rc.judge(skewed(at), "quick", seed).verdict == "holds"
+
+
+def test_a_quick_search_samples_what_looks_most_suspicious(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A false statement that a twentieth of the instances break."""
+
+    def band(p: float, rng: np.random.Generator) -> Any:
+        return rng.binomial(1, 0.4 + 0.2 * (abs(p - 0.37) < 0.025), size=100) - 0.5
+
+    def found() -> int:
+        claim = declared(band, {"p": rc.interval()})
+        said = [rc.judge(claim, "quick", seed).verdict for seed in range(6)]
+        assert set(said) <= {"violated", "holds"}
+        return said.count("violated")
+
+    assert found() >= 5
+    monkeypatch.setattr(statistical, "LOOKED_AT", {})
+    assert found() <= 3
+
+
+def test_a_look_does_not_make_a_true_statement_false() -> None:
+    """At risk alpha = 0.01 each; more than four of sixty have a probability below 1e-6."""
+    wrong = [rc.judge(declared(coin()), "quick", seed).verdict == "violated" for seed in range(60)]
+    assert sum(wrong) <= 5
 
 
 def test_inner_instances_are_spread() -> None:
