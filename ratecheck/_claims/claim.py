@@ -169,7 +169,7 @@ class Statement:
         ...     return p, most
         >>> half = mass.changed("mass_half", {"most": 0.5}, text="None exceeds one half.")
         >>> half.id, half.source, half.corrected
-        ('mine.mass_half', 'My paper, Lemma 1 with most = 0.5', 'mine.mass')
+        ('mine.mass_half', 'My paper, Lemma 1, with most = 0.5', 'mine.mass')
         >>> rc.judge(half).verdict
         'violated'
         """
@@ -188,7 +188,7 @@ class Statement:
         told |= {"expect": "violated", "printed_as": "ours"}
         if is_wrong and not isinstance(self, RateClaim):
             told["corrected"] = self.id
-        source = f"{self.source} with " + ", ".join(f"{n} = {v}" for n, v in values.items())
+        source = f"{self.source}, with " + ", ".join(f"{n} = {v}" for n, v in values.items())
         if ref:
             source = f"{self.source.partition(',')[0]}, {ref}"
         claim = dataclasses.replace(

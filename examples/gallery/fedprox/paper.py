@@ -92,6 +92,7 @@ def corollary_7(i: Any, factor: int = 24) -> rc.Sides:
 corollary_7.changed(
     "corollary_7_corrected",
     {"factor": 36},
+    ref="Corollary 7 with a smaller constant",
     text="For mu = 6 L B^2 and 10 <= B <= sqrt(K) / 2, rho is at least 1 / (36 L B^2).",
     derivation="6 L B^2 rho increases in B and K, and is 0.168 for B = 10 and K = 400.",
     expect="holds",

@@ -190,7 +190,7 @@ def test_a_claim_with_another_constant_is_a_claim() -> None:
         note="A point mass.",
     )
     assert (half.id, half.text) == ("mine.scaled_half", "No square exceeds 1/2.")
-    assert half.source == "My paper, Lemma 2 with most = 0.5, power = 2"
+    assert half.source == "My paper, Lemma 2, with most = 0.5, power = 2"
     assert (half.expect, half.printed_as, half.corrected) == ("violated", "ours", "mine.scaled")
     assert (half.note, half.space, half.trivial) == ("A point mass.", scaled.space, scaled.trivial)
     assert [side.tolist() for side in half(np.array([0.25]))] == [[0.0625], [0.5]]
