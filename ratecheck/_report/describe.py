@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ratecheck._claims.claim import claims_of
 from ratecheck._experiment.model import Experiment, plain
 from ratecheck._experiment.parameters import meanings
 from ratecheck._report.terminal import console, say
@@ -32,6 +34,7 @@ def description(experiment: Experiment[Any]) -> dict[str, Any]:
         "title": experiment.title,
         "source": experiment.source,
         "file": file_of(module),
+        "claims": [entry.id for entry in claims_of(module)] if module else [],
         "kind": experiment.kind,
         "about": inspect.cleandoc((module.__doc__ if module else None) or ""),
         "parameters": {
@@ -57,12 +60,17 @@ def show_description(experiment: Experiment[Any]) -> None:
     from rich.table import Table
 
     described = description(experiment)
+    claims = []
+    if described["claims"]:
+        claims.append(f"Claims: {', '.join(described['claims'])}")
+        claims.append(f"  ratecheck audit {shlex.quote(described['file'])} --show")
     screen = console()
     say(
         screen,
         [
             f"{described['id']}: {described['title']} ({described['source']})",
             f"File: {described['file']}",
+            *claims,
             "",
             *_paragraphs(described["about"]),
             "",

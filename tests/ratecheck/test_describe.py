@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -49,6 +50,14 @@ def test_show_prints_the_meaning_beside_the_parameter(
 
 def test_show_says_where_the_code_is(ratecheck: Callable[..., Any]) -> None:
     assert "fslora/figures/fig4.py" in ratecheck("show", "fslora/fig4").out
+
+
+def test_show_of_an_experiment_names_the_claims_of_its_file(ratecheck: Callable[..., Any]) -> None:
+    file = Path(__file__).parents[2] / "examples/gallery/td0/paper.py"
+    shown = ratecheck("show", str(file)).out
+    assert "Claims: td0.theorem_2a, td0.theorem_2b," in shown
+    assert re.search(r"ratecheck audit \S*examples/gallery/td0/paper\.py --show", shown)
+    assert "Claims: " not in ratecheck("show", "fslora/fig4").out
 
 
 def test_show_cuts_nothing_off_on_a_narrow_screen(
