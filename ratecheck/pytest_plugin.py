@@ -31,7 +31,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +60,8 @@ _MAKES_CLAIMS = re.compile(
 )
 #: A paper's folders whose files make no claims.
 _OTHER_PARTS = {"bridge", "figures", "rates"}
+#: CPU seconds of compilation after which a terminal is told why nothing happens.
+_LONG = 1.0
 #: What the report of a claim says that was not judged again.
 _UNCHANGED = ("ratecheck", "unchanged")
 
@@ -184,6 +188,10 @@ class ClaimsFile(pytest.Module):
         seen = self.session.stash.setdefault(_SEEN, set())
         try:
             claims = claims_of(self.obj)
+        except pytest.Collector.CollectError:
+            if self._is_tests():  # which say so
+                return
+            raise
         except InputError as error:
             raise self.CollectError(str(error)) from None
         for claim in claims:
@@ -194,6 +202,11 @@ class ClaimsFile(pytest.Module):
                 yield ClaimItem.from_parent(
                     self, name=claim.id, entry=claim, known=known.get(claim.id)
                 )
+
+    def _is_tests(self) -> bool:
+        """Whether pytest imports the file for its tests as well."""
+        patterns = self.config.getini("python_files")
+        return self.session.isinitpath(self.path) or any(map(self.path.match, patterns))
 
     def _check_id(self, claim: Entry) -> None:
         """Refuse a claim of a user's that is called as those of an installed paper."""
@@ -236,7 +249,8 @@ class ClaimItem(pytest.Item):
             if passed.is_known():
                 self.user_properties.append(_UNCHANGED)
                 return
-        check_claim(self.entry, options, others=others, known=self.known)
+        with _compilation_told(self.config):
+            check_claim(self.entry, options, others=others, known=self.known)
         if passed is not None:
             passed.remember()
 
@@ -249,6 +263,52 @@ class ClaimItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Name the claim, as no function of the module."""
         return self.path, None, f"claim {self.name}"
+
+
+@contextmanager
+def _compilation_told(config: pytest.Config) -> Iterator[None]:
+    """In the block, say on a terminal that functions are compiled, once that lasts."""
+    from ratecheck._processes import compilation
+
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not reporter.isatty:
+        yield
+        return
+
+    def say() -> None:
+        capture: Any = config.pluginmanager.get_plugin("capturemanager")
+        with capture.global_and_fixture_disabled() if capture else nullcontext():
+            reporter.write("(compiling, the first time) ", flush=True)
+
+    listener = _Compiling(say)
+    compilation.listen(listener, imports=False)
+    try:
+        yield
+    finally:
+        compilation.stop_listening(listener)
+
+
+class _Compiling:
+    """Calls a function when something begins to be compiled and others have taken a while."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say: Callable[[], None] | None = say
+        self._depth, self._since, self._took = 0, 0.0, 0.0
+
+    def begins(self) -> None:
+        """Something is compiled, maybe within another."""
+        now = time.process_time()
+        self._since = self._since if self._depth else now
+        self._depth += 1
+        if self._say is not None and self._took + now - self._since > _LONG:
+            self._say()
+            self._say = None
+
+    def ends(self) -> None:
+        """The last one is over."""
+        self._depth -= 1
+        if not self._depth:
+            self._took += time.process_time() - self._since
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

@@ -19,7 +19,7 @@ from latex2mathml.exceptions import DoubleSubscriptsError
 import ratecheck as rc
 from linsys import InputError
 from linsys.linalg import is_precise
-from ratecheck import Known, Options, check_claim
+from ratecheck import Known, Options, check_claim, pytest_plugin
 from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover.catalogue import find_claims
 
@@ -243,6 +243,74 @@ def test_a_claim_called_as_those_of_an_installed_paper_is_refused(tmp_path: Path
     assert "claim affpcl." in done.stdout
     assert "must have an id that no installed paper has; found that of experiments" in done.stdout
     assert done.returncode == 2
+
+
+@pytest.mark.slow
+def test_a_file_that_cannot_be_imported_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims" / "mine.py").write_text("import ratecheck as rc\nrc.Paper(\n")
+    for place in ("claims/mine.py", "claims"):
+        done = run_pytest(tmp_path, "--ratecheck", place)
+        assert "SyntaxError: '(' was never closed" in done.stdout
+        assert re.search(r"\b1 error in", done.stdout), done.stdout
+
+
+def test_a_long_compilation_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.4, 0.5, 10.0, 10.4, 11.0, 11.5])
+    monkeypatch.setattr(pytest_plugin.time, "process_time", lambda: next(clock))
+    said: list[str] = []
+    listener = pytest_plugin._Compiling(lambda: said.append("compiling"))
+    listener.begins()  # at 0.0
+    listener.begins()  # within it, at 0.4
+    listener.ends()
+    listener.ends()  # at 0.5: so far half a second, which the next ones add to
+    listener.begins()  # at 10.0
+    listener.begins()  # at 10.4
+    assert said == []
+    listener.begins()  # at 11.0
+    assert said == ["compiling"]
+    listener.begins()
+    assert said == ["compiling"]
+
+
+@pytest.mark.slow
+def test_a_terminal_is_told_of_compilation(tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty")
+    (tmp_path / "mine.py").write_text("""
+import numpy as np
+import ratecheck as rc
+PAPER = rc.Paper("mine", "my paper")
+
+@PAPER.upper("half", ref="1", on={"C": rc.contraction("d", "d"), "x": rc.ball("d")})
+def half(C, x):
+    "At most twice as long."
+    A = np.eye(len(x)) + C / 2
+    return rc.linalg.norm(rc.linalg.solve(A, x)), 2 * rc.linalg.norm(x)
+""")
+
+    def told() -> bool:
+        ours, theirs = pty.openpty()
+        line = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "mine.py"]
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        environment.pop("NUMBA_CACHE_DIR", None)
+        with subprocess.Popen(
+            line, stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path, env=environment
+        ) as process:
+            os.close(theirs)
+            seen = b""
+            while True:
+                try:
+                    part = os.read(ours, 4096)
+                except OSError:  # the other end is closed
+                    break
+                if not part:
+                    break
+                seen += part
+        assert process.returncode == 0, seen.decode()
+        return b"(compiling, the first time)" in seen
+
+    assert told()
+    assert not told()
 
 
 def test_claims_that_take_long_can_be_marked(folder: Path) -> None:
