@@ -26,11 +26,13 @@ from typing import Any
 import flint
 import numpy as np
 
-from linsys.linalg import _precise, ball_matrices, formal, formal_functions
+from linsys.linalg import _precise, ball_matrices, formal, formal_functions, ranges
 from linsys.linalg._precise import Numbers
 from linsys.linalg.balls import Ball, as_arb, exact_value
+from linsys.linalg.branching import Branching
 from linsys.linalg.formal import Element, NotRational
 from linsys.linalg.numpys_extremes import OfObjects, arithmetic
+from linsys.linalg.ranges import ANY, MAYBE, NEVER, NULL, Range
 
 __all__ = ["NotRational", "Rational", "compared", "comparisons", "rational_arithmetic"]
 
@@ -40,8 +42,11 @@ _DIGITS = 12
 
 #: Bits of enclosures whose midpoint is shown.
 _BITS = 512
+_ONE = Range(1.0, 1.0, NEVER)
 #: Bounds of the degrees of numbers that were zero, and taken to be zero everywhere.
 _zeros: list[int] = []
+#: What decides comparisons; the point does where this is None.
+_branching: Branching | None = None
 
 
 class Rational:
@@ -52,13 +57,29 @@ class Rational:
             is not finite, which stays one; or an element with roots, exponentials or logarithms.
         top: a bound of the degree of the numerator.
         bottom: a bound of the degree of the denominator.
+        range: where its values lie at all points; None of what may be NaN at many of them. By
+            default that is not known, but of a constant.
+        tied: whether a maximum or a minimum in it is a new coordinate.
     """
 
-    __slots__ = ("bottom", "top", "value")
+    __slots__ = ("bottom", "range", "tied", "top", "value")
+    top: int
+    bottom: int
+    range: Range | None
+    tied: bool
 
-    def __init__(self, value: Any, top: int = 0, bottom: int = 0) -> None:
+    def __init__(
+        self,
+        value: Any,
+        top: int = 0,
+        bottom: int = 0,
+        range: Range | None = ANY,
+        tied: bool = False,
+    ) -> None:
         if isinstance(value, Rational):
-            value, top, bottom = value.value, value.top, value.bottom
+            top, bottom = value.top, value.bottom
+            range, tied = value.range, value.tied
+            value = value.value
         if isinstance(value, Element):
             top, bottom = value.top, value.bottom
             rational = value.rational
@@ -69,6 +90,10 @@ class Rational:
             value = exact_value(value)
         self.value: Any = value
         self.top, self.bottom = top, bottom
+        self.range, self.tied = range, tied
+        plain = top == bottom == 0 and self.finite and not self.formal
+        if _branching is not None and range is ANY and plain:
+            self.range = ranges.constant(value)
 
     def __repr__(self) -> str:
         value = self.value
@@ -154,7 +179,7 @@ class Rational:
     def __sub__(self, other: Any) -> Any:
         if other is self and self.finite:
             return Rational(0)
-        return _binary(self, other, lambda a, b: _sum(a, -b))
+        return _binary(self, other, _difference)
 
     def __rsub__(self, other: Any) -> Any:
         return _binary(self, other, lambda a, b: _sum(b, -a))
@@ -177,13 +202,15 @@ class Rational:
         return _binary(self, other, lambda a, b: _power(b, a))
 
     def __neg__(self) -> Rational:
-        return Rational(-self.value, self.top, self.bottom)
+        made = Rational(-self.value, self.top, self.bottom)
+        return _known(made, ranges.negative, self)
 
     def __pos__(self) -> Rational:
         return self
 
     def __abs__(self) -> Rational:
-        return self if self >= 0 else -self
+        made = Rational(self if self >= 0 else -self)
+        return _known(made, ranges.absolute, self)
 
     # comparisons
 
@@ -214,13 +241,14 @@ class Rational:
         sign = _defined(self)
         if sign <= 0:
             return Rational(0 if sign == 0 else math.nan)
-        return Rational(formal_functions.root(self.element))
+        return _known(Rational(formal_functions.root(self.element)), ranges.root, self)
 
     def exp(self) -> Rational:
         """e^x."""
         if not self.finite:
             return Rational(math.exp(self.value))
-        return Rational(formal_functions.exponential(self.element))
+        made = Rational(formal_functions.exponential(self.element))
+        return _known(made, ranges.exponential, self)
 
     def log(self) -> Rational:
         """The natural logarithm; of 0 minus infinity, NaN of a negative number."""
@@ -229,7 +257,8 @@ class Rational:
         sign = _defined(self)
         if sign <= 0:
             return Rational(-math.inf if sign == 0 else math.nan)
-        return Rational(formal_functions.logarithm(self.element))
+        made = Rational(formal_functions.logarithm(self.element, positive=True))
+        return _known(made, ranges.logarithm, self)
 
     def expm1(self) -> Any:
         """e^x - 1."""
@@ -271,15 +300,35 @@ class Rational:
 
 def _defined(number: Rational) -> int:
     """The sign of what a root or a logarithm is taken of; that it is negative, is remembered."""
+    if _branching is not None and not number.constant:
+        if _branching.outcome(number, operator.gt):
+            return 1
+        return 0 if _branching.outcome(number, operator.eq) else -1
     sign = formal.sign(number.element)
     if sign < 0 and not number.constant:
         formal.recorded(False)
     return sign
 
 
+def _known(made: Rational, of: Callable[..., Range | None], *numbers: Rational) -> Rational:
+    """A number with its range, from those that it is made of."""
+    if _branching is None or not made.finite:
+        return made
+    made.tied = any(number.tied for number in numbers)
+    each = [number.range for number in numbers]
+    made.range = None if any(one is None for one in each) else of(*each)
+    if made.range is not None and not (made.formal or made.tied) and made.value != 0:
+        # a quotient of polynomials that is not zero
+        made.range = made.range._replace(zero=min(made.range.zero, NULL))
+    if made.constant and made.range is not None and not made.formal:
+        made.range = ranges.constant(made.value)
+    return made
+
+
 def _unknown(name: str, numbers: Sequence[Rational], evaluate: Callable[..., Any]) -> Rational:
     """A function of which no rule is known."""
-    return Rational(formal.made(name, [one.element for one in numbers], evaluate))
+    made = Rational(formal.made(name, [one.element for one in numbers], evaluate))
+    return _known(made, lambda *each: None, *numbers)
 
 
 def _operand(value: Any) -> Any:
@@ -303,6 +352,8 @@ def _binary(number: Rational, other: Any, function: Callable[[Rational, Rational
         return function(number, operand)
     result = function(*map(_of_float, (number, operand)))
     if not result.finite and math.isinf(result.value) and not _constant(number, operand):
+        if _branching is not None and function not in (_sum, _difference):
+            raise NotRational("an infinite number times one that depends on the point")
         formal.recorded(result.value > 0)
     return result
 
@@ -316,29 +367,57 @@ def _of_float(number: Rational) -> Rational:
     """A number in the arithmetic of floats, where one of two is not finite."""
     made = Rational.__new__(Rational)
     made.value, made.top, made.bottom = number.nearest(), 0, 0
+    made.range, made.tied = ANY, False
     return made
 
 
 def _sum(a: Rational, b: Rational) -> Rational:
     if a.formal or b.formal:
-        return Rational(formal.simplified(a.element + b.element))
-    top = max(a.top + b.bottom, b.top + a.bottom)
-    return Rational(a.value + b.value, top, a.bottom + b.bottom)
+        made = Rational(formal.simplified(a.element + b.element))
+    else:
+        top = max(a.top + b.bottom, b.top + a.bottom)
+        made = Rational(a.value + b.value, top, a.bottom + b.bottom)
+    return _known(made, ranges.plus, a, b)
+
+
+def _difference(a: Rational, b: Rational) -> Rational:
+    if isinstance(a.value, float) or isinstance(b.value, float):  # not finite, one of them
+        return Rational(a.value - b.value)
+    return _sum(a, -b)
 
 
 def _product(a: Rational, b: Rational) -> Rational:
     if a.formal or b.formal:
-        return Rational(a.element * b.element)
-    return Rational(a.value * b.value, a.top + b.top, a.bottom + b.bottom)
+        made = Rational(a.element * b.element)
+    else:
+        made = Rational(a.value * b.value, a.top + b.top, a.bottom + b.bottom)
+    if _branching is not None and _same(a, b):
+        return _known(made, lambda one: ranges.power(one, 2), a)
+    return _known(made, ranges.times, a, b)
+
+
+def _same(a: Rational, b: Rational) -> bool:
+    """Whether two numbers are equal everywhere, as they are at the point."""
+    if a is b:
+        return True
+    if not (a.finite and b.finite) or a.formal != b.formal:
+        return False
+    return bool(a.value.terms == b.value.terms if a.formal else a.value == b.value)
 
 
 def _quotient(a: Rational, b: Rational) -> Rational:
     if a.formal or b.formal:
         above, below = a.element, b.element
-        if formal.sign(below) == 0:
+        zero = formal.sign(below) == 0 if _branching is None else formal.is_zero(below)
+        if zero:
             raise ZeroDivisionError("division by zero")
-        return Rational(above * formal_functions.inverse(below) if above.terms else 0)
-    return Rational(a.value / b.value, a.top + b.bottom, a.bottom + b.top)
+        made = Rational(above * formal_functions.inverse(below) if above.terms else 0)
+    else:
+        made = Rational(a.value / b.value, a.top + b.bottom, a.bottom + b.top)
+    made = _known(made, ranges.over, a, b)
+    if b.range is not None and b.range.zero == MAYBE and made.finite:
+        made.range = None  # at many points there may be none
+    return made
 
 
 def _power(base: Rational, exponent: Rational) -> Any:
@@ -352,8 +431,10 @@ def _power(base: Rational, exponent: Rational) -> Any:
     if n < 0:
         return _quotient(Rational(1), _power(base, -exponent))
     if base.formal:
-        return Rational(formal_functions.power(base.element, n))
-    return Rational(base.value**n, n * base.top, n * base.bottom)
+        made = Rational(formal_functions.power(base.element, n))
+    else:
+        made = Rational(base.value**n, n * base.top, n * base.bottom)
+    return _known(made, lambda one: ranges.power(one, n), base)
 
 
 def _compare(number: Rational, other: Any, relation: Callable[[Any, Any], bool]) -> Any:
@@ -363,6 +444,8 @@ def _compare(number: Rational, other: Any, relation: Callable[[Any, Any], bool])
     a, b = number, operand
     if not (a.finite and b.finite):
         a, b = _of_float(a), _of_float(b)
+    elif _branching is not None and not _constant(a, b):
+        return _branching.outcome(_difference(a, b), relation)
     if a.formal or b.formal:
         outcome = relation(formal.sign(a.element - b.element), 0)
     else:
@@ -380,6 +463,12 @@ def _extreme(relation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Ratio
         for number in (one, other):
             if not number.finite and math.isnan(number.value):
                 return number
+        both = one.finite and other.finite and not _constant(one, other)
+        if _branching is not None and _branching.free and both:
+            sign = 1 if relation is operator.ge else -1
+            made = _branching.extreme(one, other, _difference(one, other), Rational, sign)
+            if made is not None:
+                return Rational(made)
         return one if relation(one, other) else other
 
     return chosen
@@ -419,7 +508,12 @@ def _of_rationals(entries: list[list[Rational]]) -> Any:
         _zeros.append(d * most)
         return Rational(math.nan)
     degrees = common + (d - 1) * most, d * most
-    return [[Rational(x, *degrees) for x in row] for row in solved.tolist()]
+    every = [x for row in entries for x in row]
+    if d == 1:
+        return [[_known(Rational(solved[0, 0], *degrees), lambda x: ranges.over(_ONE, x), *every)]]
+    unsure = any(x.tied or x.range is None for x in every)
+    known = None if unsure else ANY, any(x.tied for x in every)
+    return [[Rational(x, *degrees, *known) for x in row] for row in solved.tolist()]
 
 
 def _determinant(matrix: Numbers) -> Any:
@@ -432,7 +526,8 @@ def _determinant(matrix: Numbers) -> Any:
 
 def _by_cofactors(matrix: Numbers) -> Any:
     d, determinant = len(matrix), _determinant(matrix)
-    if formal.sign(determinant.element) == 0:
+    singular = determinant.element
+    if formal.is_zero(singular) if _branching is not None else formal.sign(singular) == 0:
         return Rational(math.nan)
     if d == 1:
         return 1 / matrix
@@ -526,11 +621,15 @@ def _stretch(matrix: Numbers) -> Any:
 
 
 @contextmanager
-def rational_arithmetic() -> Iterator[None]:
+def rational_arithmetic(branching: Branching | None = None) -> Iterator[None]:
     """Within the block, ``precise`` makes :class:`Rational` numbers.
 
     It is a state of the process, see :func:`linsys.linalg.numpys_extremes.arithmetic`.
+
+    Args:
+        branching: decides comparisons; by default they come out as at the point.
     """
+    global _branching
     functions: dict[str, Callable[..., Any]] = {
         "_number": Rational,
         "logistic": logistic,
@@ -543,7 +642,11 @@ def rational_arithmetic() -> Iterator[None]:
     formal.start()
     _zeros.clear()
     with arithmetic(functions, _MAXIMUM, _MINIMUM):
-        yield
+        _branching = branching
+        try:
+            yield
+        finally:
+            _branching = None
 
 
 def comparisons() -> tuple[bool, ...]:
@@ -557,4 +660,5 @@ def compared() -> int:
     The degrees of those that were zero and taken to be zero everywhere, such as determinants, and
     what :func:`linsys.linalg.formal.compared` counts.
     """
-    return sum(_zeros) + formal.compared()
+    decided = 0 if _branching is None else _branching.compared
+    return sum(_zeros) + formal.compared() + decided

@@ -77,11 +77,13 @@ class NotRational(ArithmeticError):
 class Atom:
     """A function that is not a quotient of polynomials, by its kind and what is inside."""
 
-    __slots__ = ("balls", "evaluate", "inside", "kind", "of")
+    __slots__ = ("balls", "evaluate", "inside", "kind", "of", "positive")
 
     def __init__(self, kind: str, inside: Sequence[Element], of: Monomial, evaluate: Any) -> None:
         self.kind, self.inside, self.of, self.evaluate = kind, tuple(inside), of, evaluate
         self.balls: dict[int, Any] = {}
+        #: Of log|w|: whether w is positive wherever all numbers are defined.
+        self.positive = False
 
     def ball(self) -> Any:
         """An enclosure with the bits of the moment; of e^m one of m."""
@@ -98,6 +100,10 @@ class _Ring:
         self.atoms: list[Atom] = []
         self.known: dict[Any, int] = {}
         self.outcomes: list[bool] = []
+        #: Whether a rule needed a sign that may be another one at other points.
+        self.ruled = False
+        #: Whether comparisons are made to come out as at other points: no enclosure counts then.
+        self.elsewhere = False
         self.numbers = self.degree = self.products = 0
         #: Rational powers, whose numbers are sooner hashed than they are; the first is zero.
         self.powers = [flint.fmpq(0)]
@@ -154,6 +160,17 @@ def recorded(outcome: bool) -> bool:
     """Note how a comparison came out."""
     ring.outcomes.append(outcome)
     return outcome
+
+
+def ruled(positive: bool) -> None:
+    """Note a sign that a rule needed, which may be another one at other points."""
+    ring.ruled = True
+    recorded(positive)
+
+
+def is_ruled() -> bool:
+    """Whether a rule needed a sign since the start, which may be another one at other points."""
+    return ring.ruled
 
 
 def has_atoms() -> bool:
@@ -288,7 +305,7 @@ def is_zero(element: Element, roots: int = _ROOTS) -> bool:
     """Whether the rules prove that an element is zero."""
     if len(element.terms) <= 1:
         return not element.terms
-    for bits in _BITS[:2]:
+    for bits in () if ring.elsewhere else _BITS[:2]:
         with flint.ctx.workprec(bits):
             if element.ball() != 0:
                 return False
@@ -308,9 +325,9 @@ def is_zero(element: Element, roots: int = _ROOTS) -> bool:
     a, b = parts.get(0, nothing), parts.get(1, nothing)
     if is_zero(a, roots - 1) and is_zero(b, roots - 1):
         return True
-    if not is_zero(a * a - b * b * ring.atoms[index].inside[0], roots - 1):
+    if ring.elsewhere or not is_zero(a * a - b * b * ring.atoms[index].inside[0], roots - 1):
         return False
-    recorded(_excluded(a - b * single(index)) > 0)
+    ruled(_excluded(a - b * single(index)) > 0)
     return True
 
 
@@ -343,6 +360,18 @@ def sign(element: Element) -> int:
     if element.rational is not None:
         return int(element.rational > 0) - int(element.rational < 0)
     return 0 if is_zero(element) else _excluded(element)
+
+
+def plain_sign(element: Element) -> int:
+    """1 or -1 of a sum of exponentials with small constants of one sign; else 0."""
+    signs = set()
+    for m, c in element.terms.items():
+        if any(ring.atoms[index].kind != "e" for index, _ in m):
+            return 0
+        if max(abs(c.p), c.q) > SMALL:
+            return 0
+        signs.add(1 if c > 0 else -1)
+    return signs.pop() if len(signs) == 1 else 0
 
 
 def made(kind: str, inside: Sequence[Element], evaluate: Any, of: Monomial = ()) -> Element:

@@ -19,8 +19,8 @@ from linsys.linalg.formal import (
     NotRational,
     made,
     product_ball,
-    recorded,
     ring,
+    ruled,
     sign,
     single,
 )
@@ -104,7 +104,9 @@ def root(element: Element) -> Element:
         ((monomial, value),) = element.terms.items()
         halves = _exponentials(monomial, _HALF)
         rest = tuple(one for one in monomial if ring.atoms[one[0]].kind != "e")
-        exact = None if rest else _exact_root(value, element.top == element.bottom == 0)
+        exact = (
+            None if rest or value < 0 else _exact_root(value, element.top == element.bottom == 0)
+        )
         inside = Element({rest: value}, element.top, element.bottom)
         top = max(element.top, element.bottom)
         outside = Element({halves: ONE}, top, element.bottom)
@@ -138,22 +140,52 @@ def _log_of_ball(ball: Any) -> Any:
     return abs(ball).log()
 
 
-def logarithm(element: Element) -> Element:
-    """log|x| of an element that is not zero at the point."""
+def logarithm(element: Element, positive: bool = False) -> Element:
+    """log|x| of an element that is not zero at the point.
+
+    Args:
+        element: x.
+        positive: whether x is positive wherever the logarithm is taken. Then so is the only one of
+            its factors of which that is not known.
+    """
     factor, rest = _split("log", element, _log_of_ball)
     ((monomial, coefficient),) = factor.terms.items()
-    result = rest + _log_of_rational(abs(coefficient), element.top, element.bottom)
+    known = ("e", "root")
+    signs: list[Any] = [i for i, _ in monomial if ring.atoms[i].kind not in known]
+    signs += [rest] * bool(rest.terms)
+    signs += ["coefficient"] * (not _is_small(coefficient))
+    alone = signs[0] if positive and len(signs) == 1 else None
+    if alone is rest:
+        _mark(rest)
+    of_coefficient = _log_of_rational(abs(coefficient), element.top, element.bottom)
+    if alone == "coefficient" and coefficient > 0:
+        _mark(of_coefficient)
+    result = rest + of_coefficient
     for index, count in monomial:
         atom = ring.atoms[index]
         if atom.kind == "e":
             part = Element({atom.of: ring.powers[count]}, factor.top, factor.bottom)
-        elif atom.kind in ("inverse", "root"):
+        elif atom.kind in known or atom.kind == "inverse":
             share = -count * ONE if atom.kind == "inverse" else count * _HALF
-            part = Element.of(share) * logarithm(atom.inside[0])
+            inside = atom.kind == "root" or (alone == index and count % 2 == 1)
+            part = Element.of(share) * logarithm(atom.inside[0], inside)
         else:
             part = Element.of(count) * made("log", [single(index)], _log_of_ball)
         result = result + part
     return result
+
+
+def _is_small(coefficient: Any) -> bool:
+    """Whether a number is a positive constant: it is one of few, which the chance counts."""
+    return bool(0 < coefficient <= SMALL and coefficient.p <= SMALL and coefficient.q <= SMALL)
+
+
+def _mark(logarithm_of: Element) -> None:
+    """Note that what this is the logarithm of is positive wherever it is defined."""
+    if len(logarithm_of.terms) == 1:
+        ((monomial, coefficient),) = logarithm_of.terms.items()
+        if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+            ring.atoms[monomial[0][0]].positive = True
 
 
 def _log_of_rational(value: Any, top: int, bottom: int) -> Element:
@@ -247,8 +279,8 @@ def _power_of_inside(m: Monomial, c: Any) -> Element | None:
     if c.q > 2 or abs(c.p) > SMALL:
         return None
     (inside,) = ring.atoms[m[0][0]].inside
-    positive = sign(inside) > 0
-    if inside.top or inside.bottom:
-        recorded(positive)
+    positive = ring.atoms[m[0][0]].positive or sign(inside) > 0
+    if (inside.top or inside.bottom) and not ring.atoms[m[0][0]].positive:
+        ruled(positive)
     size = inside if positive else -inside
     return power(size if c.q == 1 else root(size), int(c.p))

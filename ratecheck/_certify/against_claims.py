@@ -18,11 +18,13 @@ from typing import Any
 from linsys.linalg.balls import Undecided
 from linsys.validate import InputError
 from ratecheck._certify import constants
-from ratecheck._certify.certificate import digits, of_identity
+from ratecheck._certify.at_a_point import CHANCE, Broken
+from ratecheck._certify.certificate import EVERY, digits, of_identity
 from ratecheck._certify.check import FORMAT, Wrong, apart, interval
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, enclose
+from ratecheck._certify.every_branch import Open
 from ratecheck._certify.gram import certificate as theorems
-from ratecheck._certify.identities import CHANCE, Broken, decide
+from ratecheck._certify.identities import Decided, decide
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._verdicts.certificates import revision
@@ -127,17 +129,34 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
     sizes, every = content["sizes"], claim.space.all_sizes()
     if not sizes or not isinstance(sizes, list) or not all(one in every for one in sizes):
         raise Refused("`sizes` must be combinations of sizes that the claim's space has")
+    wanted = sizes if content["branches"] == EVERY else content.get("every_branch", [])
+    if not isinstance(wanted, list) or not all(one in sizes for one in wanted):
+        raise Refused(f"`every_branch` must be some of the `sizes`; found {wanted}")
     try:
-        decided = decide(claim, sizes=sizes)
+        decided = decide(claim, sizes=sizes, every=wanted)
     except (Unprovable, Broken) as error:
         raise Refused(f"the two sides must be equal at random points; found {error}") from None
+    except Open as error:
+        raise Refused(f"the two sides must be equal on every branch; found {error}") from None
     true = of_identity(item, decided)
-    for name in sorted({"arithmetic", *_KEYS["identity"]}):
-        if content[name] != true[name]:
-            raise Refused(f"`{name}` must be {true[name]}; found {content[name]}")
+    # how many ways there are may depend on the whole numbers that are drawn
+    counted = {"ways"} if "ways" in true and not true["drawn"] else set()
+    for name in sorted({"arithmetic", *_KEYS["identity"], *counted}):
+        if content.get(name) != true[name]:
+            raise Refused(f"`{name}` must be {true[name]}; found {content.get(name)}")
     which = "all" if decided.all_sizes else f"{len(decided.sizes)} combinations of"
-    where = " on the branches that the points met" if decided.compares else ""
-    return f"identity: true for {which} sizes{where}, but for a chance below 2^-{CHANCE}"
+    return f"identity: true for {which} sizes{_where(decided)}, but for a chance below 2^-{CHANCE}"
+
+
+def _where(decided: Decided) -> str:
+    """On which branches an identity is true."""
+    if not decided.compares:
+        return ""
+    every, looked = len(decided.every), f"every branch, {decided.ways} together"
+    if every == len(decided.sizes):
+        return f" on {looked}"
+    met = " on the branches that the points met"
+    return f"{met}, for {every} of them on {looked}" if every else met
 
 
 def _counterexample(content: Mapping[str, Any], claim: Claim) -> str:

@@ -8,9 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from ratecheck._certify.at_a_point import CHANCE
 from ratecheck._certify.check import FORMAT, Interval
 from ratecheck._certify.enclosures import Case, Enclosed
-from ratecheck._certify.identities import CHANCE, Decided
+from ratecheck._certify.identities import Decided
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Whole
 from ratecheck._discover.catalogue import Item
@@ -19,6 +20,8 @@ from ratecheck._verdicts.certificates import revision
 #: Digits of the ends of enclosures, rounded outward.
 _DIGITS = 25
 _WITH_ROOTS = "exact rationals, roots and exponentials at random points"
+#: On which branches an identity is proved that compares numbers.
+EVERY, MET = "every one", "those that the points met"
 #: Rationals of at most so many characters are written as such.
 _SHORT = 40
 
@@ -52,10 +55,21 @@ def of_identity(item: Item, decided: Decided) -> dict[str, Any]:
         "sizes": [dict(sizes) for sizes in decided.sizes],
         "all_sizes": decided.all_sizes,
         **({"left": decided.left} if decided.left else {}),
-        "branches": "those that the points met" if decided.compares else "none",
+        **_branches(decided),
         "drawn": drawn(item.entry),
         "log2_chance": -CHANCE,
     }
+
+
+def _branches(decided: Decided) -> dict[str, Any]:
+    """On which branches of its formula an identity is proved, and how many were looked at."""
+    if not decided.compares:
+        return {"branches": "none"}
+    ways = {"ways": decided.ways} if decided.every else {}
+    if len(decided.every) == len(decided.sizes):
+        return {"branches": EVERY, **ways}
+    some = {"every_branch": [dict(sizes) for sizes in decided.every]} if decided.every else {}
+    return {"branches": MET, **some, **ways}
 
 
 def drawn(claim: Claim) -> list[str]:

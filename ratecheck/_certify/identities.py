@@ -25,45 +25,33 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from linsys.linalg import no_floats
-from linsys.linalg.balls import exact_value
-from linsys.linalg.degrees import Rational, compared, comparisons, rational_arithmetic
-from linsys.linalg.formal import has_atoms, sign
-from ratecheck._certify.enclosures import Unprovable, aligned, told
-from ratecheck._claims import fields as domains
+from ratecheck._certify.at_a_point import (
+    CHANCE,
+    MARGIN,
+    WHOLE_POINTS,
+    AtPoint,
+    Broken,
+    at,
+    has_whole,
+)
+from ratecheck._certify.enclosures import Unprovable
+from ratecheck._certify.every_branch import Branches, Open, every_branch
+from ratecheck._certify.random_points import Draw, Source, anywhere, near_an_instance, repaired
 from ratecheck._claims.claim import Claim
-from ratecheck._claims.space import Fault, Sizes, Space, quiet
+from ratecheck._claims.space import Sizes
 from ratecheck._processes.limit import TimeLimit, time_limit
 
-#: The chance that a false identity is not noticed is below 2^-100.
-CHANCE = 100
 #: Points for each combination of sizes, and how many combinations are tried at most.
 POINTS, COMBINATIONS = 3, 64
-#: Points where whole numbers are drawn, as a root may be a whole number for some of them alone.
-WHOLE_POINTS = 12
-#: So often a point is drawn anew where the claim's space does not contain it.
-_DRAWS = 50
-#: Width of the box around an instance.
-_BOX = 2.0**-20
-#: Bits of the coordinates for the combinations of sizes and what more is tried with more bits.
-_MARGIN = 10
-#: The share of a limit of time that one combination of sizes may take.
-_SHARE = 1 / 8
-
-#: A random whole number below a limit.
-Draw = Callable[[int], int]
-#: A random point of a space, of these sizes and with so many bits, and how many were drawn.
-Point = Callable[[Space, Sizes, int, Draw], tuple[dict[str, Any], int]]
-
-
-class Broken(Exception):
-    """An identity does not hold at a point."""
+#: The share of a limit of time that one combination of sizes may take, and that its branches may.
+_SHARE, _BRANCHES = 1 / 8, 1 / 4
+#: After so many combinations of sizes with a branch that is not decided no others are tried.
+_FAILURES = 3
 
 
 @dataclass(frozen=True)
@@ -79,6 +67,8 @@ class Decided:
         points: how many were drawn, with those that the space does not contain.
         branches: outcomes of the comparisons of the formula that the points met; 1 without any.
         compares: whether the formula compares numbers that depend on the point.
+        every: the combinations of sizes for which it holds on every branch of such a formula.
+        ways: how many branches these have together.
         formal: whether roots, exponentials or logarithms take part.
         chance: the logarithm to base 2 of the chance that a false identity was not noticed, at
             most.
@@ -91,18 +81,10 @@ class Decided:
     points: int
     branches: int
     compares: bool
+    every: tuple[Sizes, ...]
+    ways: int
     formal: bool
     chance: int
-
-
-@dataclass
-class _Point:
-    """What is known of one point: ``degree`` as in :class:`Decided`, and the others drawn."""
-
-    degree: int
-    drawn: int
-    outcomes: tuple[bool, ...]
-    formal: bool
 
 
 def decide(
@@ -110,6 +92,7 @@ def decide(
     draw: Draw = secrets.randbelow,
     sizes: Sequence[Sizes] | None = None,
     limit: float | None = None,
+    every: Sequence[Sizes] | None = None,
 ) -> Decided:
     """Evaluate an identity at random points.
 
@@ -118,7 +101,9 @@ def decide(
         draw: of random whole numbers.
         sizes: the combinations of sizes for which it is to be decided; by default those of the
             space, at most 64 of them, for which that succeeds.
-        limit: seconds of CPU time.
+        limit: seconds of CPU time, and as many again for the branches.
+        every: the combinations of sizes for which it is to be decided on every branch; by default
+            those for which that succeeds.
 
     Raises:
         Unprovable: the arithmetic does not show that the sides are equal, or no point is in the
@@ -136,9 +121,9 @@ def decide(
     >>> decided.degree, decided.chance < -100
     (2, True)
     """
-    every = claim.space.all_sizes()
-    tried = _some(every) if sizes is None else list(sizes)
-    decided: dict[int, tuple[list[_Point], int]] = {}
+    all_sizes = claim.space.all_sizes()
+    tried = _some(all_sizes) if sizes is None else list(sizes)
+    decided: dict[int, tuple[list[AtPoint], int]] = {}
     errors: list[Unprovable | TimeLimit] = []
     start = time.process_time()
     for number in sorted(range(len(tried)), key=lambda k: sum(tried[k].values())):
@@ -160,18 +145,52 @@ def decide(
         raise errors[0]
     known = tuple(tried[number] for number in sorted(decided))
     points = [point for some, _ in decided.values() for point in some]
-    branches = {(number, point.outcomes) for number, (some, _) in decided.items() for point in some}
+    compares = any(point.outcomes for point in points)
+    complete = _on_every_branch(claim, draw, known if compares else (), limit, every)
+    met = {(number, point.outcomes) for number, (some, _) in decided.items() for point in some}
     return Decided(
         sizes=known,
-        all_sizes=len(known) == len(every),
+        all_sizes=len(known) == len(all_sizes),
         left=f"{len(errors)} others: {errors[0]}" if errors else "",
         degree=max(point.degree for point in points),
         points=sum(point.drawn for point in points),
-        branches=len(branches),
-        compares=any(point.outcomes for point in points),
+        branches=len(met),
+        compares=compares,
+        every=tuple(one for one in known if any(one == other for other, _ in complete)),
+        ways=sum(found.count for _, found in complete),
         formal=any(point.formal for point in points),
-        chance=max(chance for _, chance in decided.values()) + len(known).bit_length(),
+        chance=max([chance for _, chance in decided.values()] + [b.chance for _, b in complete])
+        + (2 * len(known)).bit_length(),
     )
+
+
+def _on_every_branch(
+    claim: Claim,
+    draw: Draw,
+    sizes: Sequence[Sizes],
+    limit: float | None,
+    wanted: Sequence[Sizes] | None,
+) -> list[tuple[Sizes, Branches]]:
+    """Combinations of sizes for which an identity holds on every branch."""
+    if wanted is not None:
+        return [(one, every_branch(claim, one, draw)) for one in sizes if one in wanted]
+    done: list[tuple[Sizes, Branches]] = []
+    failures, start = 0, time.process_time()
+    for one in sorted(sizes, key=lambda each: sum(each.values())):
+        left = math.inf if limit is None else limit - (time.process_time() - start)
+        if failures == _FAILURES or left <= 0:
+            break
+        try:
+            if limit is None:
+                done.append((one, every_branch(claim, one, draw)))
+            else:
+                with time_limit(min(left, max(_BRANCHES, 1 / len(sizes)) * limit)):
+                    done.append((one, every_branch(claim, one, draw)))
+        except (Open, TimeLimit, SystemError) as error:
+            if isinstance(error, SystemError):
+                _reason(error)
+            failures += 1
+    return done
 
 
 def _reason(error: BaseException) -> Unprovable | TimeLimit:
@@ -188,174 +207,30 @@ def _some(every: Sequence[Sizes]) -> list[Sizes]:
     return [every[k] for k in pick]
 
 
-def _at_points(claim: Claim, sizes: Sizes, draw: Draw) -> tuple[list[_Point], int]:
+def _at_points(claim: Claim, sizes: Sizes, draw: Draw) -> tuple[list[AtPoint], int]:
     """Points at which the sides are equal, and the chance of an error, to base 2."""
     bits = CHANCE + 64
-    drawn_as_they_are = any(isinstance(d, domains.Whole) for d in claim.space.fields.values())
-    count = WHOLE_POINTS if drawn_as_they_are else POINTS
+    count = WHOLE_POINTS if has_whole(claim) else POINTS
     while True:
-        points: list[_Point] = []
+        points: list[AtPoint] = []
         chance = -math.inf
-        while len(points) < count and chance < -CHANCE - _MARGIN:
-            points.append(_at_a_point(claim, sizes, bits, draw))
+        while len(points) < count and chance < -CHANCE - MARGIN:
+            points.append(_at_a_point(claim, sizes, Source(draw, bits)))
             most = max(point.degree for point in points) * sum(point.drawn for point in points)
             chance = most.bit_length() - bits
-        if chance < -CHANCE - _MARGIN:
+        if chance < -CHANCE - MARGIN:
             return points, int(chance)
-        bits = CHANCE + most.bit_length() + 2 * _MARGIN
+        bits = CHANCE + most.bit_length() + 2 * MARGIN
 
 
-def _at_a_point(claim: Claim, sizes: Sizes, bits: int, draw: Draw) -> _Point:
+def _at_a_point(claim: Claim, sizes: Sizes, source: Source) -> AtPoint:
     """Both sides at a random point, where they are equal."""
     space = claim.space
     if space.repair is None:
-        return _at(claim, _anywhere, sizes, bits, draw)
+        return at(claim, anywhere, sizes, source)
     try:
-        return _at(claim, _near_an_instance, sizes, bits, draw)
+        return at(claim, near_an_instance, sizes, source)
     except (Broken, Unprovable) as error:
         if error.__cause__ is not None:  # it is the formula that is no quotient of polynomials
             raise
-        return _at(claim, _repaired, sizes, bits, draw)  # an equation, which a box breaks
-
-
-def _at(claim: Claim, point: Point, sizes: Sizes, bits: int, draw: Draw) -> _Point:
-    try:
-        with rational_arithmetic(), quiet():
-            fields, drawn = point(claim.space, sizes, bits, draw)
-            views = claim.space.views(fields)
-            with no_floats("a float"):
-                answer = claim.measure(views if claim.space.batched else views[0])
-            sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
-            pairs = zip(*(side.ravel().tolist() for side in sides), strict=True)
-            degree = compared() + max(_difference(*pair) for pair in pairs)
-            return _Point(degree, drawn, comparisons(), has_atoms())
-    except (Fault, ArithmeticError, TypeError, ValueError) as error:
-        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
-        raise Unprovable(told(cause)) from error
-
-
-def _difference(measured: Any, bound: Any) -> int:
-    """The degree of the difference of two sides that are equal."""
-    difference: Rational = Rational(0) + measured - bound
-    if not difference.finite or sign(difference.element) != 0:
-        raise Broken(f"the sides differ by {difference.nearest():.6g} at a random point")
-    return difference.top
-
-
-def _anywhere(space: Space, sizes: Sizes, bits: int, draw: Draw) -> tuple[dict[str, Any], int]:
-    """A random instance of a space without joint assumptions, and how many were drawn."""
-    for number in range(1, _DRAWS + 1):
-        fields = {
-            name: _values(domain, (1, *domain.shape(sizes)), bits, draw)
-            for name, domain in space.fields.items()
-        }
-        if space.passing({name: _floats(values) for name, values in fields.items()})[0]:
-            return fields, number
-    raise Unprovable(f"of {_DRAWS} random points none meets what the claim is given")
-
-
-def _repaired(space: Space, sizes: Sizes, bits: int, draw: Draw) -> tuple[dict[str, Any], int]:
-    """A random point of the domains, repaired by quotients of polynomials."""
-    assert space.repair is not None
-    fields, drawn = _anywhere(replace(space, repair=None, given={}), sizes, bits, draw)
-    if space.batched:
-        moved = dict(space.repair(fields))
-    else:
-        one = space.repair({name: values[0] for name, values in fields.items()})
-        moved = {name: np.asarray(values)[None] for name, values in one.items()}
-    rational = {
-        name: _array([Rational(x) for x in np.ravel(v).tolist()], np.shape(v))
-        for name, v in moved.items()
-    }
-    if not space.meets({name: _floats(values) for name, values in rational.items()})[0]:
-        raise Unprovable("a random point does not meet the assumptions")
-    return rational, drawn
-
-
-def _near_an_instance(
-    space: Space, sizes: Sizes, bits: int, draw: Draw
-) -> tuple[dict[str, Any], int]:
-    """A random point of a box around an instance that meets the joint assumptions.
-
-    An identity that holds there holds wherever its two sides are these quotients.
-    """
-    layout = space.layout(sizes)
-    for number in range(1, _DRAWS + 1):
-        rng = np.random.default_rng(draw(2**63))
-        centre = layout.decode(rng.uniform(0.1, 0.9, size=(1, layout.coordinates)))
-        if not all(np.isfinite(values).all() for values in centre.values()):
-            continue
-        fields = {
-            name: _values_near(domain, centre[name], bits, draw)
-            for name, domain in space.fields.items()
-        }
-        if space.meets({name: _floats(values) for name, values in fields.items()})[0]:
-            return fields, number
-    raise Unprovable(f"of {_DRAWS} random points none meets the assumptions: they are equations")
-
-
-def _numbers(low: Any, width: Any, bits: int, draw: Draw) -> Any:
-    """Numbers in [low, low + width), of degree one; arrays of fractions."""
-    drawn = [
-        Rational(exact_value(start) + exact_value(length) * draw(2**bits) / 2**bits, 1)
-        for start, length in zip(np.ravel(low).tolist(), np.ravel(width).tolist(), strict=True)
-    ]
-    return _array(drawn, np.shape(low))
-
-
-def _values(domain: domains.Field, shape: tuple[int, ...], bits: int, draw: Draw) -> Any:
-    """Values of a domain, as polynomials or quotients of them in random coordinates."""
-
-    def between(low: float, high: float, at: tuple[int, ...] = shape) -> Any:
-        return _numbers(np.full(at, low), np.full(at, high) - low, bits, draw)
-
-    if isinstance(domain, domains.Whole):
-        count = int(domain.high) - int(domain.low) + 1
-        drawn = [Rational(int(domain.low) + draw(count)) for _ in range(int(np.prod(shape)))]
-        return _array(drawn, shape)
-    if isinstance(domain, domains.Interval):
-        return between(domain.low, domain.high)
-    if isinstance(domain, domains.Simplex):
-        return _normalised(between(0.001, 1.0))
-    if isinstance(domain, domains.Sphere):
-        if shape[-1] == 1:
-            return _array([Rational(2 * draw(2) - 1) for _ in range(int(np.prod(shape)))], shape)
-        return _on_the_sphere(between(-2.0, 2.0, (*shape[:-1], shape[-1] - 1)))
-    if isinstance(domain, domains.Ball):  # and matrices: within, for the sum of squares is below 1
-        axes = 2 if isinstance(domain, domains.Contraction) else 1
-        return between(-1.0, 1.0) / int(np.prod(shape[-axes:]))
-    return between(-1.0, 1.0)
-
-
-def _values_near(domain: domains.Field, centre: Any, bits: int, draw: Draw) -> Any:
-    """Values of a domain, in random coordinates, in a small box around given ones (1, *shape)."""
-    if isinstance(domain, domains.Whole):
-        return _array([Rational(int(x)) for x in centre.ravel().tolist()], centre.shape)
-    if isinstance(domain, domains.Sphere):
-        if centre.shape[-1] == 1:
-            return _array([Rational(round(x)) for x in centre.ravel().tolist()], centre.shape)
-        t = centre[..., :-1] / (1 - np.minimum(centre[..., -1:], 0.99))
-        return _on_the_sphere(_numbers(t, np.full(t.shape, _BOX), bits, draw))
-    near = _numbers(centre, np.full(centre.shape, _BOX), bits, draw)
-    return _normalised(near) if isinstance(domain, domains.Simplex) else near
-
-
-def _normalised(parts: Any) -> Any:
-    return parts / parts.sum(axis=-1, keepdims=True)
-
-
-def _on_the_sphere(t: Any) -> Any:
-    """Unit vectors by their stereographic projection t: (2 t, |t|^2 - 1) / (|t|^2 + 1)."""
-    square = (t * t).sum(axis=-1, keepdims=True)
-    return np.concatenate([2 * t, square - 1], axis=-1) / (square + 1)
-
-
-def _array(numbers: list[Rational], shape: tuple[int, ...]) -> Any:
-    array = np.empty(len(numbers), dtype=object)
-    array[:] = numbers
-    return array.reshape(shape)
-
-
-def _floats(values: Any) -> Any:
-    flat = [x.nearest() for x in values.ravel().tolist()]
-    return np.array(flat, dtype=float).reshape(values.shape)
+        return at(claim, repaired, sizes, source)  # an equation, which a box breaks

@@ -12,13 +12,14 @@ from typing import Any
 
 from linsys.linalg.balls import Undecided
 from linsys.validate import InputError, check_flag, check_number
+from ratecheck._certify.at_a_point import Broken
 from ratecheck._certify.certificate import of_counterexample, of_identity
 from ratecheck._certify.constants import Doing, constant as enclose_constant
 from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
 from ratecheck._certify.gram.certificate import of_theorem
 from ratecheck._certify.gram.declared import Theorem, theorem_of
 from ratecheck._certify.gram.solve import Unproved
-from ratecheck._certify.identities import Broken, decide
+from ratecheck._certify.identities import decide
 from ratecheck._claims.claim import Claim, Entry
 from ratecheck._claims.space import Sizes
 from ratecheck._discover.catalogue import Item

@@ -115,8 +115,8 @@ def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:
         return f"{kind}: ratio in [{low}, {high}]{' for ' if sizes else ''}{sizes}"
     drawn = f" with {', '.join(certificate['drawn'])} as drawn" if certificate["drawn"] else ""
     return (
-        f"{kind}: {_of_sizes(certificate)}{drawn}, but for a chance below "
-        f"2^{certificate['log2_chance']}"
+        f"{kind}: {_of_sizes(certificate)}{drawn}{_of_branches(certificate)}, but for a chance "
+        f"below 2^{certificate['log2_chance']}"
     )
 
 
@@ -176,6 +176,19 @@ def _of_sizes(identity: Mapping[str, Any]) -> str:
         for name, (low, high) in ends.items()
     ]
     return f"all of its space ({', '.join(axes) or 'one size'})"
+
+
+def _of_branches(identity: Mapping[str, Any]) -> str:
+    """For how many sizes an identity is proved on every branch, where a formula has some.
+
+    >>> _of_branches({"branches": "every one", "ways": 12})
+    ', on every branch (12 ways)'
+    """
+    ways = f"{identity['ways']} ways" if "ways" in identity else ""
+    if identity["branches"] == "every one":
+        return f", on every branch ({ways})"
+    some = len(identity.get("every_branch", ()))
+    return f", for {some} of its sizes on every branch ({ways})" if some else ""
 
 
 def counts(kept: Kept) -> dict[str, tuple[int, int]]:
@@ -242,7 +255,10 @@ def tables(kept: Kept) -> str:
             sizes = "all of its space" if one["all_sizes"] else f"{len(one['sizes'])} combinations"
             left = f"; without {one['left']}" if "left" in one else ""
             arithmetic = one["arithmetic"].removesuffix(" at random points")
-            lines.append(_row([f"`{one['id']}`", arithmetic, sizes + left, one["branches"]]))
+            some = len(one.get("every_branch", ()))
+            branches = f"{one['branches']}{f'; every one of {some} sizes' if some else ''}"
+            branches += f", {one['ways']} ways" if "ways" in one else ""
+            lines.append(_row([f"`{one['id']}`", arithmetic, sizes + left, branches]))
     theorems = [one for one in kept["certificates"] if one["kind"] == "quadratic"]
     if theorems:
         lines += ["", "## Proved for all dimensions, by exact rationals", ""]

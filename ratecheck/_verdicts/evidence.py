@@ -79,7 +79,7 @@ def of_certificate(
     if certificate["kind"] == "constant":
         high = Fraction(certificate["ratio"][1])  # below 1 nothing is said of negative bounds
         return Evidence.SIZES if high == 1 or "bound" in certificate else Evidence.ENCLOSED
-    if certificate["kind"] == "identity" and certificate["branches"] != "none":
+    if certificate["kind"] == "identity" and certificate["branches"] not in ("none", "every one"):
         return Evidence.BRANCHES
     return Evidence.SIZES
 

@@ -1,0 +1,244 @@
+"""How the comparisons of a formula may come out, at all points and not at one alone.
+
+Within :func:`linsys.linalg.degrees.rational_arithmetic` a comparison comes out as at the point. A
+:class:`Branching` makes it come out one way after the other, so that a formula is evaluated as the
+function that it is on each of its branches, wherever the point lies. What is known of a number's
+sign at all points leaves ways out:
+
+- its range over the region, from the ranges of what it is computed from,
+- what was decided before, on the same branch, of it, or of a number that is larger or smaller by
+  a whole number; and of a coordinate of which it is a multiple,
+- that it is a quotient of polynomials and not zero: then it is zero on a null set, which is left
+  out. Two numbers with roots or exponentials may be equal at many points and not at others, so
+  that their equality is tried both ways.
+
+With ``free``, a maximum or a minimum is a new coordinate, about which nothing is known but its
+range: what holds for every value of it, holds for the maximum, whichever number is the largest.
+An equality that depends on such a coordinate is tried both ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+from linsys.linalg import formal
+from linsys.linalg.ranges import MAYBE, Range, larger, negative
+
+__all__ = ["Branching", "NoPoint", "Number"]
+
+#: Numbers that differ by a whole number up to this size are compared by it.
+_STEPS = 64
+#: Width of the interval that the value of a new coordinate is drawn from.
+_WIDTH = Fraction(1, 2**30)
+Signs = frozenset[int]
+_ALL: Signs = frozenset((-1, 0, 1))
+Relation = Callable[[Any, Any], bool]
+
+
+class NoPoint(Exception):
+    """There are no points on a branch, but for a null set."""
+
+
+class Number(Protocol):
+    """What is asked of a number: its value, its range, whether a new coordinate is in it."""
+
+    value: Any
+    top: int
+    bottom: int
+    range: Range | None
+    tied: bool
+
+    @property
+    def formal(self) -> bool:
+        """Whether it has roots, exponentials or logarithms."""
+        ...
+
+    def nearest(self) -> float:
+        """A float near it."""
+        ...
+
+
+class Branching:
+    """One branch of a formula: the outcomes of its comparisons, in their order.
+
+    Args:
+        forced: those at the beginning; the others come out as at the point, where that may be.
+        draw: of random whole numbers below a limit.
+        bits: of the values of new coordinates.
+        free: whether a maximum or a minimum is a new coordinate.
+    """
+
+    def __init__(
+        self, forced: Sequence[bool], draw: Callable[[int], int], bits: int, free: bool
+    ) -> None:
+        self._forced, self._draw, self._bits, self.free = tuple(forced), draw, bits, free
+        #: Outcomes that could be others, on this branch up to here.
+        self.taken: list[bool] = []
+        #: What the chance of a wrong decision grows with.
+        self.compared = 0
+        self._signs: dict[Any, Signs] = {}
+        self._told: dict[Any, bool] = {}
+        #: Numbers by what they have in common with those that differ by a whole number.
+        self._near: dict[Any, list[Any]] = {}
+        #: Of the point, which are set when it is drawn.
+        self.coordinates: list[Number] = []
+        self._extremes: dict[Any, Any] = {}
+        self._among: dict[Any, tuple[str, frozenset[Any]]] = {}
+
+    def either(self, natural: bool | None) -> bool:
+        """An outcome that may be both: the forced one, or the one that is natural."""
+        place = len(self.taken)
+        outcome = self._forced[place] if place < len(self._forced) else bool(natural)
+        self.taken.append(outcome)
+        if natural is not outcome:
+            formal.ring.elsewhere = True
+        return outcome
+
+    def coin(self) -> bool:
+        """Something that is one of two things: both are tried."""
+        place = len(self.taken)
+        self.taken.append(self._forced[place] if place < len(self._forced) else True)
+        return self.taken[-1]
+
+    def outcome(self, difference: Number, relation: Relation) -> bool:
+        """How a difference compares with zero."""
+        self.compared += difference.top
+        if _is_nothing(difference):
+            return bool(relation(0, 0))
+        key, way, signs = self._named(difference)
+        if difference.range is None:  # it may be NaN at many points: then no sign is one
+            told = (key, way, relation.__name__)
+            if told not in self._told:
+                self._told[told] = self.either(_natural(difference, relation))
+            return self._told[told]
+        signs = self._of(key, way, difference, signs)
+        possible = {bool(relation(sign, 0)) for sign in signs}
+        if not possible:
+            raise NoPoint
+        natural = _natural(difference, relation)
+        if len(possible) == 1:
+            formal.ring.elsewhere |= natural not in possible
+            return possible.pop()
+        outcome = self.either(natural)
+        left = frozenset(sign for sign in signs if bool(relation(sign, 0)) is outcome)
+        self._signs[key] = frozenset(way * sign for sign in left)
+        return outcome
+
+    def _named(self, number: Number) -> tuple[Any, int, Signs]:
+        """A name that a number shares with its multiples, its sign beside it, and its signs.
+
+        Of quotients of polynomials a multiple of a coordinate has the coordinate's name.
+        """
+        signs = _ALL if number.range is None else _possible(number)
+        if number.formal:
+            terms = number.value.terms
+            way = 1 if terms[min(terms)] > 0 else -1
+            return frozenset((m, way * c) for m, c in terms.items()), way, signs
+        way = 1 if number.value > 0 else -1
+        size = number.top + number.bottom + 1
+        self.compared += 2 * _STEPS**2 * size * len(self.coordinates)
+        for one in self.coordinates:
+            factor = number.value / one.value if one.value != 0 else None
+            if factor is not None and abs(factor.p) <= _STEPS and factor.q <= _STEPS:
+                sense = 1 if factor > 0 else -1
+                signs &= frozenset(sense * sign for sign in _possible(one))
+                return abs(one.value), way, signs
+        return way * number.value, way, signs
+
+    def _of(self, key: Any, way: int, number: Number, signs: Signs) -> Signs:
+        """The signs that a number may have on this branch."""
+        if key in self._signs:
+            return signs & frozenset(way * sign for sign in self._signs[key])
+        if not number.formal:
+            signs = self._by_others(key, way, number, signs)
+        self._signs[key] = frozenset(way * sign for sign in signs)
+        return signs
+
+    def _by_others(self, key: Any, way: int, number: Number, signs: Signs) -> Signs:
+        """What is known of others that differ from a number by a whole number."""
+        for sense in (1, -1):
+            for other in self._near.get(_part(sense * key), ()):
+                step = sense * key - other
+                known = self._signs[other]
+                if step > 0 and abs(step) <= _STEPS and not known & {-1}:
+                    signs &= frozenset((way * sense,))
+                if step < 0 and abs(step) <= _STEPS and not known & {1}:
+                    signs &= frozenset((-way * sense,))
+        self._near.setdefault(_part(key), []).append(key)
+        self.compared += (4 * _STEPS + 2) * len(self._signs) * (number.top + number.bottom + 1)
+        return signs
+
+    def extreme(
+        self, one: Number, other: Number, difference: Number, make: Callable[..., Any], sign: int
+    ) -> Any:
+        """The larger one of two numbers, of sign 1, or the smaller one, as a new coordinate.
+
+        None where it has to be one of them: they are compared then.
+        """
+        if _is_nothing(difference):
+            return one
+        first, second = one.range, other.range
+        if difference.range is None or first is None or second is None:
+            return None
+        key, way, signs = self._named(difference)
+        if len(self._of(key, way, difference, signs)) <= 1:
+            return None
+        kind = "larger" if sign > 0 else "smaller"
+        leaves: set[Any] = set()
+        for number in (one, other):
+            told = self._among.get(_exact(number))
+            leaves |= told[1] if told is not None and told[0] == kind else {_exact(number)}
+        among = frozenset(leaves)
+        self.compared += (difference.top + difference.bottom) * (1 + len(self._among)) ** 2
+        if (kind, among) not in self._extremes:
+            near = sign * max(sign * one.nearest(), sign * other.nearest())
+            step = _WIDTH * self._draw(2**self._bits) / 2**self._bits
+            exact = Fraction(near) if abs(near) < float("inf") else Fraction(1)
+            if sign > 0:
+                values = larger(first, second)
+            else:
+                values = negative(larger(negative(first), negative(second)))
+            made = make(exact + sign * step, 1, 0, values, tied=True)
+            self._extremes[kind, among] = made
+            self._among[_exact(made)] = (kind, among)
+        return self._extremes[kind, among]
+
+
+def _is_nothing(number: Number) -> bool:
+    """Whether a number is zero by exact arithmetic or by the rules."""
+    if number.formal:
+        return formal.is_zero(number.value)
+    return bool(number.value == 0)
+
+
+def _possible(number: Number) -> Signs:
+    """The signs that a number may have at all points but for a null set."""
+    assert number.range is not None
+    low, high, zero = number.range
+    if not number.formal and not number.tied:
+        zero = min(zero, 1)
+    signs = {sign for sign, there in ((-1, low < 0), (1, high > 0)) if there}
+    if number.formal and (sign := formal.plain_sign(number.value)) != 0:
+        return frozenset((sign,))
+    return frozenset(signs | ({0} if zero == MAYBE else set()))
+
+
+def _natural(number: Number, relation: Relation) -> bool | None:
+    """The outcome at the point; None where it is not known."""
+    if not number.formal:
+        return bool(relation(number.value, 0))
+    try:
+        return bool(relation(formal.sign(number.value), 0))
+    except formal.NotRational:
+        return None
+
+
+def _exact(number: Number) -> Any:
+    return frozenset(number.value.terms.items()) if number.formal else number.value
+
+
+def _part(value: Any) -> Any:
+    """What numbers have in common that differ by a whole number."""
+    return value - value.p // value.q

@@ -1,0 +1,83 @@
+"""Both sides of an identity at a random point, where they are equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from linsys.linalg import no_floats
+from linsys.linalg.branching import NoPoint
+from linsys.linalg.degrees import Rational, compared, comparisons, rational_arithmetic
+from linsys.linalg.formal import has_atoms, is_ruled, sign
+from ratecheck._certify.enclosures import Unprovable, aligned, told
+from ratecheck._certify.random_points import Point, Source
+from ratecheck._claims import fields as domains
+from ratecheck._claims.claim import Claim
+from ratecheck._claims.space import Fault, Sizes, quiet
+
+#: The chance that a false identity is not noticed is below 2^-100.
+CHANCE = 100
+#: Bits of the coordinates for the combinations of sizes and what more is tried with more bits.
+MARGIN = 10
+#: Points where whole numbers are drawn, as a root may be a whole number for some of them alone.
+WHOLE_POINTS = 12
+
+
+class Broken(Exception):
+    """An identity does not hold at a point."""
+
+
+@dataclass
+class AtPoint:
+    """What is known of a point at which the sides are equal.
+
+    Args:
+        degree: bound of the degree of the difference's numerator, and of all that was compared.
+        drawn: points, with those that the space does not contain.
+        outcomes: of the comparisons, as they came out.
+        formal: whether roots, exponentials or logarithms take part.
+        ruled: whether a rule needed a sign that may be another one at other points.
+    """
+
+    degree: int
+    drawn: int
+    outcomes: tuple[bool, ...]
+    formal: bool
+    ruled: bool
+
+
+def has_whole(claim: Claim) -> bool:
+    """Whether a field holds whole numbers, which are taken as they are drawn."""
+    return any(isinstance(one, domains.Whole) for one in claim.space.fields.values())
+
+
+def at(claim: Claim, point: Point, sizes: Sizes, source: Source) -> AtPoint:
+    """Both sides at a point of this kind."""
+    try:
+        with rational_arithmetic(source.branching), quiet():
+            fields, drawn = point(claim.space, sizes, source)
+            views = claim.space.views(fields)
+            with no_floats("a float"):
+                answer = claim.measure(views if claim.space.batched else views[0])
+            sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
+            pairs = zip(*(side.ravel().tolist() for side in sides), strict=True)
+            branch = source.branching is not None
+            degree = max(_difference(one, other, branch) for one, other in pairs)
+            return AtPoint(compared() + degree, drawn, comparisons(), has_atoms(), is_ruled())
+    except (Fault, ArithmeticError, TypeError, ValueError) as error:
+        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
+        if isinstance(cause, NoPoint):
+            raise cause from None
+        raise Unprovable(told(cause)) from error
+
+
+def _difference(measured: Any, bound: Any, of_a_branch: bool) -> int:
+    """The degree of the difference of two sides that are equal."""
+    difference: Rational = Rational(0) + measured - bound
+    if of_a_branch and not difference.finite:
+        return 0  # nothing is said where a side is not a number
+    if not difference.finite or sign(difference.element) != 0:
+        raise Broken(f"the sides differ by {difference.nearest():.6g} at a random point")
+    return difference.top

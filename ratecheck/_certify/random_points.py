@@ -1,0 +1,234 @@
+"""Random points of a claim's space, as numbers that know the degree of what they come from.
+
+The numbers of an instance are polynomials or quotients of them in coordinates u, whole numbers from
+0 to 2^k: an interval [a, b] holds a + (b - a) u / 2^k, a distribution u_i / sum u. Their ranges are
+those of the space, whose instances all lie in the domains of their fields.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from linsys.linalg import formal
+from linsys.linalg.balls import exact_value
+from linsys.linalg.branching import Branching
+from linsys.linalg.degrees import Rational
+from linsys.linalg.ranges import NEVER, NULL, Range
+from ratecheck._certify.enclosures import Unprovable
+from ratecheck._claims import fields as domains
+from ratecheck._claims.space import Sizes, Space
+
+#: So often a point is drawn anew where the claim's space does not contain it.
+_DRAWS = 50
+#: Width of the box around an instance.
+_BOX = 2.0**-20
+
+#: A random whole number below a limit.
+Draw = Callable[[int], int]
+
+
+@dataclass
+class Source:
+    """What is random about a point.
+
+    Args:
+        below: of whole numbers.
+        bits: of the coordinates.
+        branching: decides the signs that are all the values of a domain; by default they are drawn.
+        kept: whole numbers by their field, which are drawn where there are none.
+    """
+
+    below: Draw
+    bits: int
+    branching: Branching | None = None
+    kept: Mapping[str, list[int]] = field(default_factory=dict)
+    #: Whole numbers and signs of the point as it was drawn last.
+    whole: dict[str, list[int]] = field(default_factory=dict)
+    signs: dict[str, list[int]] = field(default_factory=dict)
+
+    def again(self) -> None:
+        """Another point."""
+        self.whole.clear()
+        if self.branching is None:
+            self.signs.clear()
+        else:
+            self.branching.coordinates.clear()
+
+    def whole_numbers(self, name: str, make: Callable[[], list[int]]) -> list[int]:
+        """Those of a field."""
+        self.whole[name] = list(self.kept[name]) if name in self.kept else make()
+        return self.whole[name]
+
+    def all_signs(self, name: str, count: int) -> list[int]:
+        """Numbers that are 1 or -1."""
+        if name not in self.signs:
+            self.signs[name] = [self._sign() for _ in range(count)]
+        return self.signs[name]
+
+    def _sign(self) -> int:
+        if self.branching is not None:
+            return 1 if self.branching.coin() else -1
+        return 1 if formal.recorded(self.below(2) == 1) else -1
+
+
+#: A random point of a space, of these sizes, and how many were drawn.
+Point = Callable[[Space, Sizes, Source], tuple[dict[str, Any], int]]
+
+
+def anywhere(space: Space, sizes: Sizes, source: Source) -> tuple[dict[str, Any], int]:
+    """A random instance of a space without joint assumptions, and how many were drawn."""
+    for number in range(1, _DRAWS + 1):
+        source.again()
+        fields = {
+            name: _values(name, domain, (1, *domain.shape(sizes)), source)
+            for name, domain in space.fields.items()
+        }
+        if space.passing({name: _floats(values) for name, values in fields.items()})[0]:
+            return fields, number
+    raise Unprovable(f"of {_DRAWS} random points none meets what the claim is given")
+
+
+def repaired(space: Space, sizes: Sizes, source: Source) -> tuple[dict[str, Any], int]:
+    """A random point of the domains, repaired by quotients of polynomials."""
+    assert space.repair is not None
+    fields, drawn = anywhere(replace(space, repair=None, given={}), sizes, source)
+    if space.batched:
+        moved = dict(space.repair(fields))
+    else:
+        one = space.repair({name: values[0] for name, values in fields.items()})
+        moved = {name: np.asarray(values)[None] for name, values in one.items()}
+    rational = {
+        name: _array([Rational(x) for x in np.ravel(v).tolist()], np.shape(v))
+        for name, v in moved.items()
+    }
+    met = space.meets({name: _floats(values) for name, values in rational.items()})[0]
+    # what is to be at another point may not meet them at this one
+    if not met and not formal.ring.elsewhere:
+        raise Unprovable("a random point does not meet the assumptions")
+    return rational, drawn
+
+
+def near_an_instance(space: Space, sizes: Sizes, source: Source) -> tuple[dict[str, Any], int]:
+    """A random point of a box around an instance that meets the joint assumptions.
+
+    An identity that holds there holds wherever its two sides are these quotients.
+    """
+    layout = space.layout(sizes)
+    for number in range(1, _DRAWS + 1):
+        source.again()
+        rng = np.random.default_rng(source.below(2**63))
+        centre = layout.decode(rng.uniform(0.1, 0.9, size=(1, layout.coordinates)))
+        if not all(np.isfinite(values).all() for values in centre.values()):
+            continue
+        fields = {
+            name: _values_near(name, domain, centre[name], source)
+            for name, domain in space.fields.items()
+        }
+        if space.meets({name: _floats(values) for name, values in fields.items()})[0]:
+            return fields, number
+    raise Unprovable(f"of {_DRAWS} random points none meets the assumptions: they are equations")
+
+
+def _numbers(low: Any, width: Any, source: Source) -> Any:
+    """Numbers in [low, low + width), of degree one; arrays of fractions."""
+    size = 2**source.bits
+    drawn = [
+        Rational(exact_value(start) + exact_value(length) * source.below(size) / size, 1)
+        for start, length in zip(np.ravel(low).tolist(), np.ravel(width).tolist(), strict=True)
+    ]
+    return _array(drawn, np.shape(low))
+
+
+def _within(values: Any, low: float, high: float, source: Source) -> Any:
+    """Numbers that lie in [low, high] at all points of the space."""
+    if not low.is_integer():  # a float stands for a decimal near it
+        low = math.nextafter(low, -math.inf)
+    if not high.is_integer():
+        high = math.nextafter(high, math.inf)
+    for number in values.ravel().tolist():
+        number.range = Range(low, high, NULL if low <= 0 <= high else NEVER)
+        if source.branching is not None:
+            source.branching.coordinates.append(number)
+    return values
+
+
+def _whole(
+    name: str, values: Callable[[], list[int]], shape: tuple[int, ...], source: Source
+) -> Any:
+    return _array([Rational(x) for x in source.whole_numbers(name, values)], shape)
+
+
+def _signs(name: str, shape: tuple[int, ...], source: Source) -> Any:
+    return _array([Rational(x) for x in source.all_signs(name, int(np.prod(shape)))], shape)
+
+
+def _values(name: str, domain: domains.Field, shape: tuple[int, ...], source: Source) -> Any:
+    """Values of a domain, as polynomials or quotients of them in random coordinates."""
+
+    def between(low: float, high: float, at: tuple[int, ...] = shape) -> Any:
+        return _numbers(np.full(at, low), np.full(at, high) - low, source)
+
+    if isinstance(domain, domains.Whole):
+        low, count = int(domain.low), int(domain.high) - int(domain.low) + 1
+        size = int(np.prod(shape))
+        return _whole(name, lambda: [low + source.below(count) for _ in range(size)], shape, source)
+    if isinstance(domain, domains.Interval):
+        return _within(between(domain.low, domain.high), domain.low, domain.high, source)
+    if isinstance(domain, domains.Simplex):
+        return _within(_normalised(between(0.001, 1.0)), 0.0, 1.0, source)
+    if isinstance(domain, domains.Sphere):
+        if shape[-1] == 1:
+            return _signs(name, shape, source)
+        return _within(
+            _on_the_sphere(between(-2.0, 2.0, (*shape[:-1], shape[-1] - 1))), -1.0, 1.0, source
+        )
+    if isinstance(domain, domains.Ball):  # and matrices: within, for the sum of squares is below 1
+        axes = 2 if isinstance(domain, domains.Contraction) else 1
+        return _within(between(-1.0, 1.0) / int(np.prod(shape[-axes:])), -1.0, 1.0, source)
+    return _within(between(-1.0, 1.0), -math.inf, math.inf, source)
+
+
+def _values_near(name: str, domain: domains.Field, centre: Any, source: Source) -> Any:
+    """Values of a domain, in random coordinates, in a small box around given ones (1, *shape)."""
+    if isinstance(domain, domains.Whole):
+        return _whole(name, lambda: [int(x) for x in centre.ravel().tolist()], centre.shape, source)
+    if isinstance(domain, domains.Sphere):
+        if centre.shape[-1] == 1:
+            return _signs(name, centre.shape, source)
+        t = centre[..., :-1] / (1 - np.minimum(centre[..., -1:], 0.99))
+        return _within(
+            _on_the_sphere(_numbers(t, np.full(t.shape, _BOX), source)), -1.0, 1.0, source
+        )
+    near = _numbers(centre, np.full(centre.shape, _BOX), source)
+    if isinstance(domain, domains.Simplex):
+        return _within(_normalised(near), 0.0, 1.0, source)
+    if isinstance(domain, domains.Interval):
+        return _within(near, domain.low, domain.high, source)
+    ball = isinstance(domain, domains.Ball)
+    return _within(near, -1.0 if ball else -math.inf, 1.0 if ball else math.inf, source)
+
+
+def _normalised(parts: Any) -> Any:
+    return parts / parts.sum(axis=-1, keepdims=True)
+
+
+def _on_the_sphere(t: Any) -> Any:
+    """Unit vectors by their stereographic projection t: (2 t, |t|^2 - 1) / (|t|^2 + 1)."""
+    square = (t * t).sum(axis=-1, keepdims=True)
+    return np.concatenate([2 * t, square - 1], axis=-1) / (square + 1)
+
+
+def _array(numbers: list[Rational], shape: tuple[int, ...]) -> Any:
+    array = np.empty(len(numbers), dtype=object)
+    array[:] = numbers
+    return array.reshape(shape)
+
+
+def _floats(values: Any) -> Any:
+    flat = [x.nearest() for x in values.ravel().tolist()]
+    return np.array(flat, dtype=float).reshape(values.shape)

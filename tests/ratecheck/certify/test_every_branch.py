@@ -1,0 +1,261 @@
+"""Identities are decided on every branch of their formulas, or it is said that they are not."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import secrets
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import flint
+import pytest
+
+from linsys.linalg import branching, formal
+from linsys.linalg.branching import Branching
+from linsys.linalg.degrees import Rational, rational_arithmetic
+from ratecheck._certify import at_a_point, every_branch as module
+from ratecheck._certify.against_claims import Refused, verify
+from ratecheck._certify.every_branch import Open, every_branch
+from ratecheck._certify.identities import decide
+from ratecheck._certify.prove import prove
+from ratecheck._claims.claim import Claim
+from ratecheck._discover.catalogue import find_claims
+from ratecheck._verdicts.certificates import in_words
+from ratecheck._verdicts.evidence import Evidence, of_certificate
+
+FILE = Path(__file__).with_name("branches.py")
+ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
+
+
+def claim(name: str) -> Claim:
+    entry = ITEMS[name].entry
+    assert isinstance(entry, Claim)
+    return entry
+
+
+def below_half(limit: int) -> int:
+    """Draws from the lower half, so that numbers from [-1, 1] are negative."""
+    return secrets.randbelow(limit // 2 or 1)
+
+
+def proved(name: str) -> dict[str, Any]:
+    content = prove(ITEMS[name], None).certificate
+    assert content is not None
+    return dict(json.loads(json.dumps(content)))
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "count", "free"),
+    [
+        ("softmax", {"d": 3}, 1, True),
+        ("scaled", {"d": 3}, 1, True),
+        ("largest", {"d": 2}, 4, False),
+        ("mass", {"S": 3}, 1, True),
+        ("divided", {"S": 3}, 1, True),
+        ("beyond", {"S": 3}, 1, True),
+        ("sigmoid", {"d": 1}, 2, False),
+    ],
+)
+def test_a_true_identity_holds_on_every_branch(
+    name: str, sizes: dict[str, int], count: int, free: bool
+) -> None:
+    found = every_branch(claim(name), sizes, secrets.randbelow)
+    assert (found.count, found.free) == (count, free)
+    assert found.chance < -100
+
+
+def test_branches_are_those_of_the_whole_numbers_drawn() -> None:
+    """Each of two numbers chooses one of k + 2 states: j of the k + 1 comparisons come out true."""
+    ways = {k: (k + 2) ** 2 for k in (1, 2, 3)}
+    for k, count in ways.items():
+
+        def draw(limit: int, k: int = k) -> int:
+            return k - 1 if limit == len(ways) else secrets.randbelow(limit)
+
+        assert every_branch(claim("draw"), {"n": 2}, draw).count == count
+    found = every_branch(claim("draw"), {"n": 2}, secrets.randbelow)
+    sums = [sum(some) for n in (1, 2, 3) for some in itertools.combinations(ways.values(), n)]
+    assert found.count in sums
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "reason"),
+    [
+        ("rare", {"d": 1}, "the sides differ by"),
+        ("last", {"d": 3}, "the sides differ by"),
+        ("root", {"d": 1}, "a rule needs a sign"),
+        ("signed", {"d": 1}, "the sides differ by"),
+    ],
+)
+def test_what_is_not_known_on_some_branch_is_left_open(
+    name: str, sizes: dict[str, int], reason: str
+) -> None:
+    with pytest.raises(Open, match=reason):
+        every_branch(claim(name), sizes, secrets.randbelow)
+
+
+def test_branches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 40)
+    with pytest.raises(Open, match="there are more than 40 branches"):
+        every_branch(claim("many"), {}, secrets.randbelow)
+
+
+@pytest.mark.parametrize("name", ["equal", "undefined"])
+def test_points_that_are_all_on_one_side_do_not_hide_the_other(name: str) -> None:
+    """Of negative numbers sqrt(x^2) = x is false, and log x is none."""
+    with pytest.raises(Open):
+        every_branch(claim(name), {"d": 1}, below_half)
+
+
+@pytest.mark.parametrize("name", ["rare", "root"])
+def test_an_identity_on_the_branches_met_alone_says_so(name: str) -> None:
+    content = proved(name)
+    assert content["branches"] == "those that the points met"
+    assert "every_branch" not in content
+    assert of_certificate(content) == Evidence.BRANCHES
+    assert "every branch" not in in_words(content)
+    assert verify(content).startswith(
+        "identity: true for all sizes on the branches that the points"
+    )
+
+
+def test_an_identity_on_every_branch_says_so() -> None:
+    content = proved("softmax")
+    assert content["branches"] == "every one"
+    assert content["ways"] == 3
+    assert of_certificate(content) == Evidence.SIZES
+    said = "proved at sizes: all of its space (d 1-3), on every branch (3 ways), but for a chance"
+    assert in_words(content).startswith(said)
+    assert verify(content).startswith("identity: true for all sizes on every branch, 3 together")
+
+
+def test_some_sizes_on_every_branch_are_named() -> None:
+    """The last of one number is the first."""
+    content = proved("last")
+    assert content["every_branch"] == [{"d": 1}]
+    assert of_certificate(content) == Evidence.BRANCHES
+    assert ", for 1 of its sizes on every branch (2 ways)" in in_words(content)
+    assert ", for 1 of them on every branch, 2 together" in verify(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        ("rare", {"branches": "every one"}, "equal on every branch; found the sides differ"),
+        ("rare", {"every_branch": [{"d": 1}]}, "equal on every branch; found the sides differ"),
+        ("root", {"branches": "every one"}, "equal on every branch; found a rule needs a sign"),
+        ("rare", {"branches": "none"}, "`branches` must be those that the points met"),
+        ("rare", {"every_branch": [{"d": 9}]}, "`every_branch` must be some of"),
+        ("softmax", {"ways": 9}, "`ways` must be 3; found 9"),
+        ("softmax", {"branches": "none"}, "`branches` must be those that the points met"),
+    ],
+)
+def test_a_false_certificate_of_branches_is_refused(
+    name: str, change: dict[str, Any], reason: str
+) -> None:
+    """Of an identity that is true on the branches met, and false or not known on another."""
+    content = copy.deepcopy(proved(name)) | change
+    with pytest.raises(Refused, match=reason):
+        verify(content)
+
+
+@pytest.mark.parametrize("name", ["either", "_possible"])
+def test_a_branch_that_is_left_out_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If comparisons come out as at the point alone, or ranges are too narrow."""
+
+    def as_at_the_point(self: Branching, natural: bool | None) -> bool:
+        return bool(natural)
+
+    def positive(number: Any) -> frozenset[int]:
+        return frozenset((1,))
+
+    if name == "either":
+        monkeypatch.setattr(Branching, name, as_at_the_point)
+    else:
+        monkeypatch.setattr(branching, name, positive)
+    wrong = claim("rare" if name == "either" else "last")
+    sizes = {"d": 1 if name == "either" else 3}
+    assert every_branch(wrong, sizes, secrets.randbelow).count == 1
+
+
+def test_a_tree_without_its_last_branch_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The branch of the rare outcome is one of those that are looked at."""
+    seen: list[tuple[bool, ...]] = []
+
+    def at(*args: Any) -> Any:
+        found = at_a_point.at(*args)
+        seen.append(tuple(args[-1].branching.taken))
+        return found
+
+    monkeypatch.setattr(module, "at", at)
+    every_branch(claim("largest"), {"d": 2}, secrets.randbelow)
+    forced = seen[-4:]
+    assert sorted(forced) == [(False, False), (False, True), (True, False), (True, True)]
+
+
+def outcomes(ask: Callable[[Any, Any], list[bool]], free: bool = False) -> set[tuple[bool, ...]]:
+    """All that comparisons of two numbers can be, as they are asked."""
+    left: list[tuple[bool, ...]] = [()]
+    found = set()
+    while left:
+        forced = left.pop()
+        ways = Branching(forced, secrets.randbelow, 64, free)
+        with rational_arithmetic(ways):
+            x, y = Rational(Fraction(3, 7), 1), Rational(Fraction(5, 11), 1)
+            found.add(tuple(ask(x, y)))
+        left += [(*ways.taken[:k], not ways.taken[k]) for k in range(len(forced), len(ways.taken))]
+    return found
+
+
+def test_what_was_compared_before_decides() -> None:
+    """x < y, -x > -y, x >= y and x - y + 1 > 0 are no four questions."""
+    assert outcomes(lambda x, y: [x < y, -x > -y, x >= y, x == y]) == {
+        (True, True, False, False),
+        (False, False, True, False),
+    }
+    assert outcomes(lambda x, y: [x < y, x < y + 1, x > y + 2]) == {
+        (True, True, False),
+        (False, True, False),
+        (False, False, False),
+        (False, False, True),
+    }
+
+
+def test_an_equality_with_a_new_coordinate_is_tried_both_ways() -> None:
+    """Not so without one: two quotients are equal on a null set, or everywhere."""
+    import numpy as np
+
+    def ask(x: Any, y: Any) -> list[bool]:
+        most = np.maximum(np.array([x, x]), np.array([y, y]))
+        assert most[0].value == most[1].value
+        return [bool(most[0] == x), bool(x == y)]
+
+    assert outcomes(ask, free=True) == {(True, False), (False, False)}
+
+
+def test_a_plain_sign_is_one_of_exponentials_alone() -> None:
+    with rational_arithmetic():
+        x = Rational(Fraction(3, 7), 1)
+        for number, sign in ((x.exp(), 1), (-2 * x.exp() - 1, -1), (x.exp() - 1, 0), (x.sqrt(), 0)):
+            assert formal.plain_sign(Rational(number).element) == sign
+        y = Rational(Fraction(2**70 + 1, 3**50), 1)
+        assert formal.plain_sign(Rational(y * x.exp()).element) == 0
+
+
+def test_where_a_root_is_at_another_point_no_enclosure_counts() -> None:
+    """At x = -3/7, where sqrt(x) is none, sqrt(x)^2 = x is a rule and sqrt(x) > 0 no fact."""
+    with rational_arithmetic(Branching((True,), secrets.randbelow, 64, False)):
+        x = Rational(Fraction(-3, 7), 1)
+        root = x.sqrt()
+        assert formal.ring.elsewhere
+        assert (root * root).value == flint.fmpq(-3, 7)
+
+
+def test_a_limit_leaves_branches_open() -> None:
+    found = decide(claim("many"), limit=0.2)
+    assert found.compares
+    assert found.every == ()
