@@ -108,7 +108,7 @@ def fails(command: list[object], folder: Path, path: str = "") -> str:
 
 
 HOOK = 'module.__dict__["__builtins__"] = self.modules.builtins()'
-INNER = "return find_ours(name)\n        if top"
+INNER = "return _run_later(find_ours(name))\n        if top"
 OUTER = "return None if path else find_ours(name)\n        if top"
 LIST = ("audit", "my_paper.py", "--list")
 AUDIT = ("audit", "my_paper.py", "--threads", 2)
