@@ -87,7 +87,7 @@ def main() -> None:
 
     ranks = [given.rank if i % 2 == 0 else max(1, given.rank // 2) for i in range(given.clients)]
     algorithm = FSLoRA(gamma=given.gamma, H=given.steps, ranks=ranks, optimizer="adamw")
-    X = torch.from_numpy(bank.modules.start(given.rank, np.random.default_rng(0))).float()
+    X = devices.modules.start(given.rank, np.random.default_rng(0))
     seen = {}
 
     def measure(state: Any) -> dict[str, float]:

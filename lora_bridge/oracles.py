@@ -7,9 +7,10 @@ P-ShareLoRA. Both hand all clients of a step to the bank at once where the algor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,13 +70,38 @@ class Users(_Clients):
         return self.task.gradients(users, X, batch, f"epoch {epoch}, step {step}")[0]
 
 
+@dataclass(frozen=True)
+class _TensorModules(Modules):
+    """The adapted matrices of a model, where LoRA starts from a tensor of their kind."""
+
+    like: Tensor = field(compare=False)
+
+    def start(self, r: int, rng: np.random.Generator, size: float = 1.0) -> Any:
+        return torch.from_numpy(super().start(r, rng, size)).to(self.like)
+
+
 @dataclass(frozen=True, eq=False)
 class Devices(_Clients):
     """A task as :class:`linsys.sketching.fslora.FSLoRA` and its rivals ask of devices.
 
+    It starts and measures as :class:`linsys.sketching.systems.LeastSquares` does, so that a program
+    changes in the line that makes the devices alone.
+
     Args:
         task: its clients are the devices.
     """
+
+    @property
+    def modules(self) -> Modules:
+        """The adapted matrices; ``start`` gives a tensor, in double precision if the model is."""
+        bank = self.task.bank
+        double = next(bank.model.parameters()).dtype == torch.float64
+        like = torch.empty(0, dtype=torch.float64 if double else torch.float32, device=bank.device)
+        return _TensorModules(bank.modules.shapes, like)
+
+    def loss(self, device: int, X: Tensor) -> float:
+        """The mean loss of all of a device's samples at W0 + B A of X (r, w)."""
+        return self.task.evaluate(device, X)
 
     @property
     def devices(self) -> int:

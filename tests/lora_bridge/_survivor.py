@@ -40,7 +40,7 @@ def train(folder: Path | None, *, hang: bool = False) -> Mapping[str, Any]:
     oracle = Devices(task(dropout=0.3))
     algorithm = FedStackLoRA(gamma=0.02, H=2, ranks=(1, 2, 3), optimizer="adamw")
     start = oracle.modules.start(3, np.random.default_rng(1))
-    state = algorithm.init(torch.from_numpy(start).float(), oracle)
+    state = algorithm.init(start, oracle)
 
     def measure(now: Any) -> dict[str, Any]:
         task = now.merged_into(oracle).task

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -11,7 +12,15 @@ from torch import Tensor
 from linsys import InputError
 from linsys.preference import sharelora
 from linsys.preference.sharelora import ShareLoRA
-from linsys.sketching import DeviceLost, FedStackLoRA, FlexLoRA, FSLoRA, HeteroLoRA, Report
+from linsys.sketching import (
+    DeviceLost,
+    FedStackLoRA,
+    FlexLoRA,
+    FSLoRA,
+    HeteroLoRA,
+    LeastSquares,
+    Report,
+)
 from lora_bridge import losses
 from lora_bridge.bank import AdapterBank
 from lora_bridge.oracles import Devices, Users
@@ -48,6 +57,33 @@ def _task(pairs: bool = False, batch: int = 2, on_nan: str = "stop") -> Task:
         shards.append(shard)
     loss = losses.policy_preference_loss if pairs else losses.answer_loss
     return Task(bank, shards, loss, batch=batch, on_nan=on_nan)
+
+
+def _begun(devices: Any) -> tuple[Any, float, float]:
+    """Where training starts, and the losses before and after, said as for a linear system."""
+    algorithm = FSLoRA(gamma=0.05, H=2, ranks=(1, 2, 2))
+    X = devices.modules.start(2, np.random.default_rng(0))
+    state = algorithm.init(X, devices)
+    for _ in range(3):
+        state, _ = algorithm.round(state, devices)
+    return X, devices.loss(0, X), devices.loss(0, state.X)
+
+
+def test_devices_are_asked_as_a_linear_system_is() -> None:
+    rng = np.random.default_rng(1)
+    inputs, W = rng.normal(size=(N, 8, 6)), rng.normal(size=(6, 5))
+    _, before, after = _begun(LeastSquares(np.zeros((5, 6)), inputs, inputs @ W))
+    assert after < before
+    task = _task()
+    X, before, after = _begun(Devices(task))
+    assert X.dtype == torch.float64
+    assert X.shape == (2, task.bank.width)
+    assert before == task.evaluate(0, X)
+    assert after < before
+    assert np.array_equal(X, task.bank.modules.start(2, np.random.default_rng(0)))
+    task.bank.model.float()
+    single, _, _ = _begun(Devices(task))
+    assert single.dtype == torch.float32
 
 
 def _rows(task: Task, r: int, *lead: int) -> Tensor:

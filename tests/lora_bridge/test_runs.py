@@ -201,8 +201,8 @@ Begun = tuple[Any, Any, Any, Callable[[Any], Any]]
 def _devices(kind: Any) -> Begun:
     oracle = Devices(_survivor.task())
     algorithm = kind(gamma=0.02, H=2, ranks=(1, 2, 3), optimizer="adamw")
-    start = torch.from_numpy(oracle.modules.start(3, np.random.default_rng(1)))
-    return algorithm, oracle, algorithm.init(start.float(), oracle), lambda now: now.X
+    start = oracle.modules.start(3, np.random.default_rng(1))
+    return algorithm, oracle, algorithm.init(start, oracle), lambda now: now.X
 
 
 def _users(name: str) -> Begun:
