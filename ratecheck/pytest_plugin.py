@@ -184,7 +184,7 @@ class ClaimsFile(pytest.Module):
         from ratecheck._discover import project
 
         is_ours = project.is_installed(self.path)
-        known = kept_ratios(self.path.parents[1] / "results")
+        known = kept_ratios(_results_beside(self.path))
         seen = self.session.stash.setdefault(_SEEN, set())
         try:
             claims = claims_of(self.obj)
@@ -226,6 +226,11 @@ class ClaimsFile(pytest.Module):
         return any(value is claim for value in vars(home).values())
 
 
+def _results_beside(path: Path) -> Path:
+    """The results of a paper, beside the folder of this file, which may be the root."""
+    return path.parent.parent / "results"
+
+
 class ClaimItem(pytest.Item):
     """A claim as a test."""
 
@@ -256,8 +261,13 @@ class ClaimItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show the claim and its instance in place of our source code."""
+        from linsys.validate import InputError
+        from ratecheck._claims.space import Fault
+
         if isinstance(excinfo.value, AssertionError):
             return str(excinfo.value)
+        if isinstance(excinfo.value, Fault | InputError):
+            return f"{self.name} cannot be checked: {' '.join(str(excinfo.value).split())}"
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:

@@ -6,10 +6,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from ratecheck._claims.claim import Claim
 
 #: Digits of the number: enough that it is exact for a search, few enough for arrays of integers.
 _DIGITS = 9
+
+
+def as_numbers(side: Any) -> Any:
+    """A side to compute with: a list or a tuple, which a measure may return, as an array."""
+    return np.asarray(side) if isinstance(side, list | tuple) else side
 
 
 def eased(claim: Claim, factor: float) -> Claim:
@@ -28,7 +35,7 @@ def eased(claim: Claim, factor: float) -> Claim:
     part = Fraction(f"{factor:.{_DIGITS}g}")
 
     def times(side: Any) -> Any:
-        return side * part.numerator / part.denominator
+        return as_numbers(side) * part.numerator / part.denominator
 
     def measure(instance: Any) -> tuple[Any, Any]:
         measured, bound = claim.measure(instance)

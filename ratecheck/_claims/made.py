@@ -6,7 +6,9 @@ make claims as well as the top level does.
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, ModuleType
 from typing import TypeVar
@@ -43,3 +45,23 @@ def made_by(module: ModuleType) -> list[object]:
     """What was noted with a module, in the order in which it was made."""
     notes = vars(module).get(_HELD)
     return list(notes.entries) if isinstance(notes, _Notes) else []
+
+
+def _named(module: ModuleType) -> list[object]:
+    return list(vars(module).values())
+
+
+def file_of(entry: object, function: Callable[..., object] | None) -> str:
+    """The file whose import made a claim, or that has a name for it; "" where none is known.
+
+    Args:
+        entry: the claim.
+        function: of the claim; it may be that of another file, as of a changed claim.
+    """
+    home = sys.modules.get(getattr(function, "__module__", None) or "")
+    loaded = [one for one in [home, *sys.modules.values()] if isinstance(one, ModuleType)]
+    for held in (made_by, _named):
+        for module in loaded:
+            if any(one is entry for one in held(module)):
+                return getattr(module, "__file__", None) or ""
+    return inspect.getsourcefile(inspect.unwrap(function)) or "" if function else ""

@@ -32,7 +32,7 @@ from linsys.linalg import precision
 from linsys.validate import check_choice, check_instance, check_number
 from ratecheck._claims.certificates import certify
 from ratecheck._claims.claim import Claim, Entry, RateClaim, Regime, Relation, StatisticalClaim
-from ratecheck._claims.eased import eased
+from ratecheck._claims.eased import as_numbers, eased
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.samples import Batch, generator
 from ratecheck._claims.space import Fault, Fields, call, quiet
@@ -315,7 +315,7 @@ def _opposite(claim: Claim) -> Claim:
 
     def measure(instance: Any) -> tuple[Any, Any]:
         measured, bound = claim.measure(instance)
-        return measured + amount, bound
+        return as_numbers(measured) + amount, bound
 
     return replace(claim, measure=measure, relation=relation, trivial=None)
 
@@ -339,7 +339,9 @@ def _check_samples(claim: StatisticalClaim, verdict: Verdict, options: Options) 
 
     def measure(*arguments: Any, **named: Any) -> Any:
         answer = claim.measure(*arguments, **named)
-        return (answer[0] + more, answer[1]) if isinstance(answer, tuple) else answer + more
+        if isinstance(answer, tuple):
+            return as_numbers(answer[0]) + more, answer[1]
+        return as_numbers(answer) + more
 
     measure.__signature__ = inspect.signature(claim.measure)  # type: ignore[attr-defined]
     wrong = replace(claim, measure=measure, between=(low + more, high + more))

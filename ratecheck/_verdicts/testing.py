@@ -8,12 +8,12 @@ def test_lemma_1():
 
 from __future__ import annotations
 
-import inspect
 import json
 from typing import Any
 
 from linsys.validate import InputError
 from ratecheck._claims.claim import Claim, Entry, Statement, StatisticalClaim
+from ratecheck._claims.made import file_of
 from ratecheck._discover.catalogue import catalogue, find_claims
 from ratecheck._discover.papers import installed
 from ratecheck._verdicts.verdict import Verdict, judge
@@ -101,9 +101,9 @@ def entry_of(claim: Any) -> Any:
 
 
 def _file(entry: Entry) -> dict[str, str]:
-    """The file that a claim of the user's is most likely defined in: the one of its measure."""
+    """The file that makes a claim of the user's."""
     if not isinstance(entry, Claim | StatisticalClaim):
         return {}
     if entry.paper in installed() and any(item.entry is entry for item in catalogue(entry.paper)):
         return {}
-    return {"file": inspect.getsourcefile(inspect.unwrap(entry.function)) or ""}
+    return {"file": file_of(entry, entry.function)}

@@ -22,6 +22,7 @@ from linsys.linalg import is_precise
 from ratecheck import Known, Options, check_claim, pytest_plugin
 from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover.catalogue import find_claims
+from ratecheck._verdicts.replay import replay_file
 
 MINE = Path(__file__).parent / "files" / "mine.py"
 ROOT = Path(__file__).parents[3]
@@ -81,6 +82,52 @@ def test_claims_of_collected_files_are_tests(folder: Path) -> None:
     assert '"instance": {"p": [0.3, 0.7]}' in told
     assert "Traceback" not in told
     assert "_conformance" not in told
+
+
+def test_results_lie_beside_the_folder_of_claims() -> None:
+    beside = pytest_plugin._results_beside
+    assert beside(Path("/paper/claims/mine.py")) == Path("/paper/results")
+    assert beside(Path("/mine.py")) == Path("/results")  # the root has nothing above it
+
+
+@pytest.mark.parametrize("kind", ["Fault", "InputError"])
+def test_what_cannot_be_checked_is_told_in_a_line(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "mine.py").write_text(MINE.read_text())
+    (tmp_path / "conftest.py").write_text(
+        "from linsys import InputError\n"
+        "from ratecheck._claims.space import Fault\n"
+        "from ratecheck._conformance import claims\n"
+        "def refuse(*arguments, **options):\n"
+        f"    raise {kind}('a side must be a number;\\n  found a word')\n"
+        "claims.check_claim = refuse\n"
+    )
+    done = run_pytest(tmp_path, "mine.py", "-k", "norm")
+    told = done.stdout.partition("= FAILURES =")[2].splitlines()[2:3]
+    assert told == ["mine.norm cannot be checked: a side must be a number; found a word"]
+    assert "refuse" not in done.stdout
+
+
+def test_the_line_to_replay_names_the_file_of_a_changed_claim(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(
+        "import ratecheck as rc\n"
+        "@rc.Paper('mine', 'mine').upper('half', ref='1', on={'x': rc.interval()})\n"
+        "def half(x, most=1):\n"
+        "    'At most one.'\n"
+        "    return x, most\n"
+    )
+    for text in (
+        "QUARTER = half.changed('quarter', {'most': 0.25}, text='t', expect='holds')\n",
+        "half.changed('quarter', {'most': 0.25}, text='t', expect='holds')\n",
+        "QUARTER = replace(half.changed('third', {'most': 0.25}, text='t'), id='mine.quarter', "
+        "expect='holds')\n",
+    ):
+        path = tmp_path / "other.py"
+        path.write_text(f"from dataclasses import replace\nfrom half import half\n{text}")
+        done = run_pytest(tmp_path, "--ratecheck", "other.py", "-k", "quarter")
+        line = next(one for one in done.stdout.splitlines() if one.startswith('{"id"'))
+        assert json.loads(line)["file"] == str(path)
+        (tmp_path / "again.json").write_text(line)
+        assert replay_file(tmp_path / "again.json").ok
 
 
 def test_claims_of_a_loop_are_tests(tmp_path: Path) -> None:
@@ -413,6 +460,9 @@ def only_in_float64(x: Any, y: Any) -> Any:
 
 RIGHT: dict[str, Any] = {
     "a bound": claim(half, latex=r"\tfrac34 xy\le y"),
+    "lists": claim(lambda x, y: ([3 * x * y, x], (4 * y, 2 * x))),
+    "lists of a lower bound": claim(lambda x, y: ([4 * y, y], (3 * x * y, y / 2)), kind="lower"),
+    "lists of zeros": claim(lambda x, y: ([-x * y, -y], [0 * x, 0 * x])),
     "a lower bound": claim(lambda x, y: (4 * y, 3 * x * y), kind="lower"),
     "a sign": claim(lambda x, y: (-x * y, 0 * x)),
     "an identity": claim(lambda x, y: (x * (x + y), x**2 + x * y), kind="identity"),
