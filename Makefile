@@ -34,7 +34,8 @@ help:
 	@echo "make test        the tests (make test-slow: the long ones; make test-flower: those that need Flower;"
 	@echo "                 with PART=1/3 the first third of these)"
 	@echo "make lint        style, types, and which package may import which"
-	@echo "make site        the documentation, as pages below site/ that need no network"
+	@echo "make site        the documentation, as pages below site/ that need no network; minutes the first time,"
+	@echo "                 in which it judges and draws the gallery"
 	@echo "make verdicts    judge again what is not current of the verdicts kept with the papers"
 	@echo "make index       what ratecheck list says of the papers, kept so that it need not import them"
 	@echo "make bench       ours against the best peers on this machine"
@@ -71,7 +72,9 @@ lint: $(VENV)/.dev
 	@echo "==> import contracts"
 	@$(BIN)/lint-imports
 
+# What was computed for the gallery is kept below results/gallery.
 site: $(VENV)/.test
+	@echo "==> pages (the gallery takes minutes the first time)"
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs site
 	@echo "==> site/index.html"
 

@@ -11,7 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 from links import PathLinks, link_names  # beside this file
 from pages import write_pages
-from signatures import as_written, not_a_field
+from signatures import as_written, not_a_field, with_arguments_of_bases
 
 project = "ratecheck"
 release = importlib.metadata.version("ratecheck")
@@ -63,6 +63,8 @@ def escape_formulas(
 def setup(app: Any) -> None:
     """Write the pages that are made from the papers, the gallery and the packages."""
     write_pages(Path(__file__).parent)
+    # before napoleon reads the sections of a docstring
+    app.connect("autodoc-process-docstring", with_arguments_of_bases, priority=400)
     app.connect("autodoc-process-docstring", escape_formulas)
     app.connect("autodoc-process-signature", as_written)
     app.connect("autodoc-skip-member", not_a_field)

@@ -32,12 +32,13 @@ beside runs. Beside each figure is what was checked, and how the claims came out
 def gallery() -> Iterator[tuple[str, str]]:
     """The pages by the names of their files, and the index."""
     papers = sorted(path.parent.name for path in GALLERY.glob("*/paper.py"))
+    shutil.rmtree(ROOT / RESULTS / "figures", ignore_errors=True)  # none of a paper that is gone
+    audits = {name: _made(name) for name in papers}
     judged = {claim["id"]: claim for claim in json.loads(_audit("", "--json"))}
     listed = []
-    for name in papers:
+    for name, printed in audits.items():
         docstring = ast.get_docstring(ast.parse(_read(name, "paper.py"))) or name
         title, _, text = docstring.partition("\n")
-        printed = _audit(name)
         (image,) = (path.name for path in figures() if path.name.startswith(f"{name}-"))
         yield f"{name}.md", "\n\n".join(_page(name, title, text.strip(), image, printed, judged))
         (counts,) = re.findall(r"^\d+ claims: (.*);", printed, re.MULTILINE)
@@ -53,14 +54,18 @@ def gallery() -> Iterator[tuple[str, str]]:
 
 
 def figures() -> list[Path]:
-    """The figures that :func:`draw` has drawn."""
+    """The figures that :func:`gallery` has drawn."""
     return sorted((ROOT / RESULTS / "figures").glob("*-quick.png"))
 
 
-def draw() -> None:
-    """Draw the figures anew from what is stored, which is computed if need be."""
-    shutil.rmtree(ROOT / RESULTS / "figures", ignore_errors=True)  # none of a paper that is gone
-    _ratecheck("run", str(GALLERY.relative_to(ROOT)))
+def _made(paper: str) -> str:
+    """Draw a paper's figure, judge its claims, and return what ``ratecheck audit`` prints.
+
+    Minutes for all papers the first time, so that each is said beforehand.
+    """
+    print(f"==> gallery: {paper}", flush=True)
+    _ratecheck("run", str((GALLERY / paper).relative_to(ROOT)))
+    return _audit(paper)
 
 
 def _audit(paper: str, *options: str) -> str:

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from gallery_pages import draw, figures, gallery  # beside this file
+from gallery_pages import figures, gallery  # beside this file
+from signatures import hidden_bases
 from sphinx.pycode import ModuleAnalyzer
 
 ROOT = Path(__file__).parents[1]
@@ -28,7 +29,6 @@ PACKAGES = {
 
 def write_pages(docs: Path) -> None:
     """Write all of them anew."""
-    draw()
     made = {"papers": _papers(), "gallery": gallery(), "api": _api()}
     for name, pages in made.items():
         folder = docs / name
@@ -114,7 +114,11 @@ def _public_names() -> str:
 def _described(name: str, thing: Any, module: str) -> list[str]:
     """The lines that describe a public name of a module; of a constant, its comment there."""
     if inspect.isclass(thing):
-        return [f".. autoclass:: {name}", "   :members:", ""]
+        lines = [f".. autoclass:: {name}", "   :members:"]
+        if hidden := hidden_bases(thing):  # whose methods are described nowhere else
+            others = [base.__name__ for base in thing.__mro__[1:] if base not in hidden]
+            lines.append(f"   :inherited-members: {', '.join(others)}")
+        return [*lines, ""]
     if inspect.isroutine(thing):
         return [f".. autofunction:: {name}", ""]
     comments = ModuleAnalyzer.for_module(module).find_attr_docs()

@@ -36,6 +36,28 @@ def check_name(what: str, name: str, names: Sequence[str]) -> str:
     raise InputError(f"{what} must be {listed}; found {name!r}{hint}")
 
 
+def check_no_path(what: str, name: str, names: Sequence[str]) -> None:
+    """Refuse a name that must be a path, since no id can be meant.
+
+    Raises:
+        InputError: it ends as a folder or a Python file does, or has a slash and begins with
+            nothing like a paper of the names.
+
+    >>> check_no_path("claim", "notes/lemmas.py", ["firm.lemma_1"])
+    Traceback (most recent call last):
+        ...
+    linsys.validate.InputError: claim must be an id, a file or a folder; found no such file or folder: notes/lemmas.py
+    """  # noqa: E501
+    if name in names or not ("/" in name or name.endswith(".py")):
+        return
+    papers = {re.split("[./]", known)[0] for known in names}
+    near = difflib.get_close_matches(name.partition("/")[0], papers, cutoff=_MEANT)
+    if name.endswith(("/", ".py")) or not near:
+        raise InputError(
+            f"{what} must be an id, a file or a folder; found no such file or folder: {name}"
+        )
+
+
 def _nearest(name: str, names: Sequence[str]) -> list[tuple[float, str]]:
     """The nearest names and how near each is, from 0 to 1, the nearest first.
 

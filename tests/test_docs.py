@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import inspect
 import io
 import os
@@ -171,6 +172,35 @@ def test_every_file_it_names_exists(path: Path) -> None:
         assert (ROOT / name).is_file(), name
 
 
+def leading_nowhere(site: Path) -> list[str]:
+    """Links of a site's pages to no file or to no place of a page, and marks of a broken text."""
+    pages = {file.resolve(): file.read_text() for file in site.rglob("*.html")}
+    places = {
+        file: set(re.findall(r'\b(?:id|name)="([^"]*)"', text)) for file, text in pages.items()
+    }
+    wrong = []
+    for file, text in pages.items():
+        for link in re.findall(r'<a\b[^>]*\bhref="([^"]*)"', text):
+            path, _, place = html.unescape(link).partition("#")
+            if re.match(r"\w+:|//", path):
+                continue
+            target = (file.parent / path).resolve() if path else file
+            if not target.exists() or (place and place not in places.get(target, {place})):
+                wrong.append(f"{file.name}: {link}")
+        wrong += [f"{file.name}: {one}" for one in re.findall('class="[^"]*problematic.*', text)]
+    return wrong
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "one.html").write_text('<a href="two.html#here">x</a> <a href="#id1">*</a>')
+    (tmp_path / "two.html").write_text('<p id="here"><a href="one.html">x</a></p>')
+    assert leading_nowhere(tmp_path) == ["one.html: #id1"]
+    (tmp_path / "two.html").write_text('<a href="no.html">x</a><span class="problematic">*</span>')
+    assert [one.partition(": ")[2] for one in sorted(leading_nowhere(tmp_path))] == [
+        "#id1", "two.html#here", 'class="problematic">*</span>', "no.html"
+    ]  # fmt: skip
+
+
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     """A link that leads nowhere, or a page that nothing leads to, is a warning."""
@@ -189,6 +219,8 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     names = (tmp_path / "site" / "api" / "ratecheck.html").read_text()
     for foreign in ("_SupportsArray", "Alias for field", "An array object represents", "Built-in"):
         assert foreign not in names  # signatures as they are written, and docstrings of ours alone
+    assert 'id="ratecheck.Claim.changed"' in names  # of a base that is no public name
+    assert leading_nowhere(tmp_path / "site") == []
     claim = (tmp_path / "site" / "tutorials" / "claim.html").read_text()
     assert (
         'href="../api/ratecheck.html#ratecheck.Paper.upper"' in claim

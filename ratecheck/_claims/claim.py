@@ -42,7 +42,7 @@ RELATIONS = ("corrected", "sharpens", "reading_of")
 #: something that is evidently not what is meant, or nothing: then it is ours.
 PrintedAs = Literal["statement", "assumption", "proof step", "misprint", "ours"]
 #: Arguments of a statement that its decorator gives it.
-GIVEN = {"id", "kind", "latex", "measure", "regimes", "source", "space", "text"}
+GIVEN = {"id", "kind", "latex", "measure", "paper_name", "regimes", "source", "space", "text"}
 VERDICTS = (
     "holds",
     "violated",
@@ -95,6 +95,8 @@ class Statement:
         derivation: of a corrected claim, why it is true.
         main: whether it is a main result of its paper, or a step that main results rest on; where
             such a statement is false, a reader is told so first.
+        paper_name: what ``source`` calls the paper, of a statement that a
+            :class:`ratecheck.Paper` made.
     """
 
     id: str
@@ -111,6 +113,7 @@ class Statement:
     uses: Sequence[str] = ()
     derivation: str = ""
     main: bool = False
+    paper_name: str = ""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9_]+\.[A-Za-z0-9_]+", self.id):
@@ -154,13 +157,18 @@ class Statement:
             name: second half of the new claim's id.
             values: of parameters, by name.
             text: the new statement.
-            ref: where it is in the paper; this claim's place and the values if not given.
+            ref: where it is in the paper; this claim's place and the values if not given. Of a
+                claim that no :class:`ratecheck.Paper` made it is the whole source.
             tex: the new statement as LaTeX.
-            options: those of :class:`ratecheck.Claim`. Other claims of the paper are named without
-                the paper's id.
+            options: ``expect``, ``note``, ``corrected``, ``sharpens``, ``reading_of``, ``reading``,
+                ``printed_as``, ``uses``, ``derivation`` and ``main``, as of
+                :class:`ratecheck.Claim`. Other claims of the paper are named without the paper's
+                id. ``relation`` and ``trivial`` stay those of this claim, and counterexamples to
+                another constant are none to this one: these two and ``family`` are refused.
 
         Raises:
-            InputError: a name that is no parameter with a default; what a claim refuses.
+            InputError: a name that is no parameter with a default; no text; an option that is not
+                among these; what a claim refuses.
 
         >>> import ratecheck as rc
         >>> @rc.Paper("mine", "My paper").upper("mass", ref="Lemma 1", on={"p": rc.simplex("k")})
@@ -178,6 +186,8 @@ class Statement:
         function = getattr(self, "function", None) or getattr(self, "regimes", None)
         if function is None:
             raise InputError(f"`changed` must be of a claim with a function; found {self.id}")
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f"`text` of {id} must hold the statement; found {shown(text)}")
         other = _with_values(id, function, values)
         is_wrong = options.get("expect", "violated") == "violated" != self.expect
         told: dict[str, Any] = {
@@ -190,7 +200,7 @@ class Statement:
             told["corrected"] = self.id
         source = f"{self.source}, with " + ", ".join(f"{n} = {v}" for n, v in values.items())
         if ref:
-            source = f"{self.source.partition(',')[0]}, {ref}"
+            source = f"{self.paper_name}, {ref}" if self.paper_name else ref
         claim = dataclasses.replace(
             self,
             **{**told, **resolved(self.paper, options)},

@@ -285,6 +285,7 @@ class Paper:
             "source": f"{self.name}, {ref}",
             "text": " ".join(text.split()),
             "latex": tex,
+            "paper_name": self.name,
         }
 
     def _ids(self, kind: type, name: str, options: Mapping[str, Any]) -> dict[str, Any]:

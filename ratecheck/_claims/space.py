@@ -26,7 +26,7 @@ from ratecheck._claims.instead import called, instead, leaves
 from ratecheck._claims.places import place_of
 from ratecheck._processes.limit import TimeLimit
 
-#: Arrays of B instances by field, each (B, *shape).
+#: Arrays of B instances by field, each ``(B, *shape)``.
 Fields = dict[str, Numbers]
 Sizes = dict[str, int]
 Predicate = Callable[[Any], Any]

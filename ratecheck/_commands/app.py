@@ -451,7 +451,7 @@ def _run(job: Job, references: Sequence[str], as_json: bool, *, alone: bool) -> 
 
 @app.command(epilog=examples("rates affpcl", "rates affpcl --in t,n"))
 def rates(
-    paper: PaperName,
+    paper: PaperName = None,
     variables: Variables = None,
     profile: Profile = "quick",
     seed: Seed = None,
@@ -462,7 +462,7 @@ def rates(
 ) -> None:
     """Measure the rates of a paper: predicted and measured exponents with intervals.
 
-    Or those in a folder of files.
+    Or those in a folder of files; without either, of the papers of your project.
     """
     from ratecheck._commands import runs
     from ratecheck._discover import registry
@@ -478,7 +478,7 @@ def rates(
         checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
         print(terminal.dump([{"experiment": name, **check.to_dict()} for name, check in checks]))
     else:
-        experiments.show_rates(outcomes, title=f"Rates of {paper}")
+        experiments.show_rates(outcomes, title=f"Rates of {paper or 'this project'}")
     _exit(all(outcome.ok for outcome in outcomes) and not broken)
 
 

@@ -77,9 +77,10 @@ OnModel = Annotated[
     ),
 ]
 PaperName = Annotated[
-    str,
+    str | None,
     typer.Argument(
         help="Short name of the paper, such as affpcl, or a folder or file.",
+        show_default="your project",
         autocompletion=completion.papers_of,
     ),
 ]

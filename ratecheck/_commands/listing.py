@@ -76,9 +76,11 @@ def called(text: str, warn: Callable[[str], None]) -> list[dict[str, Any]]:
     matching.sort(key=lambda row: references.distance(rest, row["source"]) if rest else 0)
     matching = matching or [row for row in known if fnmatchcase(row["id"], text)]
     if not matching:
-        from ratecheck._names import check_name
+        from ratecheck._names import check_name, check_no_path
 
-        check_name("text", text, [row["id"] for row in known])
+        ids = [row["id"] for row in known]
+        check_no_path("text", text, ids)
+        check_name("text", text, ids)
     return matching
 
 

@@ -34,7 +34,7 @@ from ratecheck._discover.references import chosen, is_reference, joined, one_of,
 from ratecheck._discover.table import Broken
 from ratecheck._discover.user_file import load
 from ratecheck._fallback import import_ours
-from ratecheck._names import check_name
+from ratecheck._names import check_name, check_no_path
 
 
 @dataclass(frozen=True)
@@ -324,8 +324,10 @@ def _matching(name: str, items: Sequence[Item]) -> list[Item]:
         raise InputError(f"claim pattern must match an id; found {name!r} that matches none")
     if not matching:
         project.check_no_file("claim", name)
+        known = [item.id for item in items]
+        check_no_path("claim", name, known)
         try:
-            check_name("claim", name, [item.id for item in items])
+            check_name("claim", name, known)
         except InputError as error:
             if re.fullmatch(r"\w+\.\w+", name) and name.split(".")[0] not in papers.installed():
                 raise InputError(f"{error}; that of a file is FILE.py::{name}") from None

@@ -18,11 +18,11 @@ from linsys.validate import InputError, check_instance
 from ratecheck._claims.claim import claims_of
 from ratecheck._discover import papers, project
 from ratecheck._discover.references import chosen, is_reference, joined, one_of, split_paper
-from ratecheck._discover.table import Broken
+from ratecheck._discover.table import Broken, find_table
 from ratecheck._discover.user_file import load
 from ratecheck._experiment.model import Experiment
 from ratecheck._fallback import import_ours
-from ratecheck._names import check_name
+from ratecheck._names import check_name, check_no_path
 
 #: What the ids of experiments on language models begin with; they need more installed.
 BRIDGE = project.BRIDGE
@@ -182,8 +182,10 @@ def find_experiment(reference: str) -> Experiment[Any]:
         if named is not None:
             return named
     project.check_no_file("experiment", reference)
+    known = sorted({*modules, *own})
+    check_no_path("experiment", reference, known)
     try:
-        return own[check_name("experiment", reference, sorted({*modules, *own}))]
+        return own[check_name("experiment", reference, known)]
     except InputError as error:  # it may be in a file that cannot be read
         claims = "/" not in reference and (is_reference(reference) or "." in reference)
         hint = ["of claims: ratecheck audit ID --show"] if claims else []
@@ -262,25 +264,36 @@ def _in_folder(folder: Path, broken: Broken) -> list[str]:
 
 
 def rates(
-    paper: str, variables: str | None = None, broken: Broken = project.raise_fault
+    paper: str | None, variables: str | None = None, broken: Broken = project.raise_fault
 ) -> dict[str, Experiment[Any]]:
     """The rates of a paper, a folder or a file, or those in the variables of a list such as "t,n".
 
-    By what :func:`find_experiment` finds them by. ``broken`` is told in one line of every file that
-    cannot be imported, in place of an error.
+    By what :func:`find_experiment` finds them by. Without a paper they are those of the user's
+    project. ``broken`` is told in one line of every file that cannot be imported, in place of an
+    error.
+
+    Raises:
+        InputError: no paper where there is no project, or one that has no such rates.
     """
-    if project.is_folder(paper):
+    if paper is None:
+        if find_table(broken) is None:
+            listed = ", ".join(sorted({name.partition("/")[0] for name in _synthetic()}))
+            raise InputError(f"paper must be one of {listed}, or a folder or file; found none")
+        known = sorted(_own(broken))
+    elif project.is_folder(paper):
         known = _in_folder(Path(paper), broken)
     elif paper.endswith(".py"):
         known = [paper]
     else:
         known = sorted(_synthetic()) if paper in papers.installed() else names(broken)
-        check_name("paper", paper, sorted({name.partition("/")[0] for name in known}))
+        short = sorted({name.partition("/")[0] for name in known})
+        check_no_path("paper", paper, short)
+        check_name("paper", paper, short)
         known = [name for name in known if name.startswith(f"{paper}/")]
     experiments = {name: find_experiment(name) for name in known}
     chosen = {name: one for name, one in experiments.items() if one.kind == "rate"}
     if not chosen:
-        raise InputError(f"paper must have rates; found none for {paper}")
+        raise InputError(f"paper must have rates; found none for {paper or 'this project'}")
     if variables is None:
         return chosen
     of = sorted({one.variable for one in chosen.values()})

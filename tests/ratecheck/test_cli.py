@@ -109,6 +109,21 @@ def test_other_parameters_do_not_overwrite_the_profile_s_figure(
         (["run"], "Missing argument 'ID...'"),
         (["rates", "toi"], "paper must be one of toy; found 'toi' (did you mean toy?)"),
         (["rates", "toy", "--in", "t,m"], "variable of `--in` must be one of t; found 'm'"),
+        (["rates"], "paper must be one of toy, or a folder or file; found none"),
+        *(
+            (
+                [*words, path],
+                f"must be an id, a file or a folder; found no such file or folder: {path}",
+            )
+            for words, path in [
+                (["audit"], "nofolder/"),
+                (["list"], "nofolder/x.py"),
+                (["list"], "nofolder/x"),
+                (["rates"], "nofolder/"),
+                (["run"], "nofolder/figure"),
+            ]
+        ),
+        (["list", "tooy/decay"], "(did you mean toy/decay?)"),
         (["bench", "tio"], "benchmark must be one of toy; found 'tio' (did you mean toy?)"),
         (["reproduce", "--profile", "large"], "`profile` must be one of quick, laptop, paper"),
         (["reproduce", "--seed", "-1"], "`seed` must be a whole number of at least 0; found -1"),

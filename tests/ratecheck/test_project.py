@@ -373,7 +373,7 @@ def test_every_command_with_results_finds_the_root(
 
 
 #: What commands have to be given.
-NEEDED = {name: ["a"] for name in ("show", "run", "sweep", "bridge", "rates")}
+NEEDED = {name: ["a"] for name in ("show", "run", "sweep", "bridge")}
 
 
 def test_without_a_table_results_are_in_the_current_folder(
@@ -422,6 +422,7 @@ def test_commands_know_the_project(write: Write) -> None:
     judged = command(here, "audit", "mine", "--json")
     assert (judged.returncode, judged.stderr.startswith(told + fault)) == (1, True)
     assert [row["verdict"] for row in json.loads(judged.stdout)] == ["holds", "holds"]
+    assert command(here, "rates", "--json").stdout == rates.stdout  # those of the project
     (root / "work" / "rates" / "broken.py").unlink()
     listed = command(here, "audit", "--list", "mine", "--json")
     assert listed.returncode == 0

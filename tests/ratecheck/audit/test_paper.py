@@ -215,6 +215,25 @@ def test_a_changed_claim_says_what_its_options_say() -> None:
     assert told.main
 
 
+def test_a_changed_claim_keeps_its_paper_s_name() -> None:
+    paper = rc.Paper("ten", "Strohmer and Vershynin, Kaczmarz, 2009")
+
+    @paper.upper("mass", ref="Lemma 1", on=MASSES)
+    def mass(p: Any, most: float = 1) -> rc.Sides:
+        """No probability exceeds one."""
+        return p, most
+
+    half = mass.changed("half", {"most": 0.5}, text="None exceeds 1/2.", ref="Lemma 2")
+    again = half.changed("third", {"most": 0.3}, text="None exceeds 0.3.", ref="Lemma 3")
+    assert [half.source, again.source] == [f"{paper.name}, Lemma 2", f"{paper.name}, Lemma 3"]
+    alone = rc.Claim(
+        id="ten.mass", source="A book, second edition, Lemma 1", text="None exceeds one.",
+        kind="upper", space=rc.Space(MASSES), measure=mass.function,
+    )  # fmt: skip
+    other = alone.changed("half", {"most": 0.5}, text="None exceeds 1/2.", ref="A book, Lemma 2")
+    assert other.source == "A book, Lemma 2"
+
+
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
@@ -226,6 +245,14 @@ def test_a_changed_claim_says_what_its_options_say() -> None:
         ({"half": 1}, {}, "found half"),
         ({}, {}, "found none"),
         ({"most": 1}, {"notes": ""}, r"options of mine.other .* \(did you mean `note`\?\)"),
+        (
+            {"most": 1},
+            {"relation": ">="},
+            "options of mine.other must be among .* found .'relation'",
+        ),
+        ({"most": 1}, {"family": ()}, "options of mine.other must be among .* found .'family'"),
+        ({"most": 1}, {"trivial": abs}, "options of mine.other must be among .* found .'trivial'"),
+        ({"most": 1}, {"text": ""}, "`text` of mine.other must hold the statement; found ''"),
         ({"most": 1}, {"expect": "maybe"}, "`expect` of mine.other must be one of"),
     ],
 )
@@ -233,7 +260,7 @@ def test_what_cannot_be_changed_is_refused(
     values: dict[str, Any], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        scaled.changed("other", values, text="Another one.", **options)
+        scaled.changed("other", values, **{"text": "Another one.", **options})
     without = rc.NotChecked(id="mine.taste", source="p", text="t", note="why")
     with pytest.raises(InputError, match="`changed` must be of a claim with a function; found"):
         without.changed("other", {"most": 1}, text="Another one.")
