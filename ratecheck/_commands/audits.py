@@ -73,7 +73,7 @@ def show(
     if not tables:
         verdicts.show_summary(results, Records(out, writable=False))
     elif as_json:
-        print(dump([result.to_dict() for result in results]))
+        print(dump([verdicts.plain(result) for result in results]))
     else:
         verdicts.show_results(results, Records(out, writable=False))
 

@@ -146,11 +146,16 @@ def description(item: Item, records: Records) -> dict[str, Any]:
         **{name: getattr(entry, name) for name in RELATIONS},
         "derivation": entry.derivation,
         "file": _file(item),
-        "decided": decided(item, last.evidence if last else "") or "",
+        "evidence": decided(item, last.evidence if last else "") or "",
         "certificate": proof(item),
         "assumed": assumes(item),
-        "result": last and last.to_dict(),
+        "result": last and plain(last),
     }
+
+
+def plain(result: Result) -> dict[str, Any]:
+    """A result as plain JSON values; ``evidence`` is the strongest that there is, as in a table."""
+    return {**result.to_dict(), "evidence": decided(result.item, result.evidence) or ""}
 
 
 def show_claim(item: Item, records: Records, correction: Item | None) -> None:

@@ -297,8 +297,13 @@ def test_certificates_of_a_users_claims_are_found_where_certify_left_them(
     def evidence() -> list[str]:
         told = json.loads(ratecheck("audit", "mine.py", "--show", "--json").out)
         page = ratecheck("audit", "mine.py").out
-        assert all(one["decided"] in page for one in told)
-        return [one["decided"] for one in told]
+        words = [one["evidence"] for one in told]
+        assert all(word in page for word in words)
+        assert [one["result"]["evidence"] for one in told] == words
+        assert [
+            one["evidence"] for one in json.loads(ratecheck("audit", "mine.py", "--json").out)
+        ] == words
+        return words
 
     assert ratecheck("audit", "mine.py").code == 0
     assert evidence() == ["searched", "searched", "searched"]
