@@ -112,7 +112,7 @@ def files_of(text: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["index.md", "claim.md", "expectation.md", "rate.md"])
+@pytest.mark.parametrize("name", ["index.md", "claim.md", "expectation.md", "rate.md", "figure.md"])
 def test_commands_print_what_they_say(name: str, tmp_path: Path) -> None:
     text = page(name)
     for file, program in files_of(text).items():
@@ -152,8 +152,9 @@ def test_the_instance_that_is_shown_breaks_the_lemma(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_tests_that_a_page_shows_pass(tmp_path: Path) -> None:
-    for file, program in files_of(page("rate.md")).items():
+@pytest.mark.parametrize("name", ["rate.md", "figure.md"])
+def test_the_tests_that_a_page_shows_pass(name: str, tmp_path: Path) -> None:
+    for file, program in files_of(page(name)).items():
         (tmp_path / file).write_text(program)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")  # not that of a folder above
     code, output = command("pytest -q -p no:cacheprovider", tmp_path)
