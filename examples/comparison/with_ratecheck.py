@@ -36,18 +36,12 @@ def theorem_1(weights: Any, knees: Any, start: Any, constant: int = 4 * STEPS + 
     return value(weights, knees, x), start**2 / constant
 
 
-@PAPER.upper(
+wrong_constant = theorem_1.changed(
     "wrong_constant",
-    ref="Theorem 3.1 with another constant",
-    on=FUNCTIONS,
-    expect="violated",
+    {"constant": 4 * STEPS + 4},
+    text="f(x_N) - f_* <= (x_0 - x_*)^2 / (4 N + 4) after N = 5 steps 1/L.",
     note="One Huber function with its knee at 1 / (2 N + 1) attains 1 / (4 N + 2).",
-    corrected="theorem_1",
-    printed_as="ours",
 )
-def wrong_constant(weights: Any, knees: Any, start: Any) -> rc.Sides:
-    """f(x_N) - f_* <= (x_0 - x_*)^2 / (4 N + 4) after N = 5 steps 1/L."""
-    return theorem_1(weights, knees, start, constant=4 * STEPS + 4)
 
 
 @PAPER.upper("theorem_2", ref="Theorem 2.1.15 of Nesterov", on=FUNCTIONS | {"mu": rc.interval()})
