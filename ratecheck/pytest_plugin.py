@@ -1,13 +1,14 @@
 """pytest: the claims of collected modules are tests by themselves.
 
 ``pytest claims/`` makes one test of every claim that these files make. Only files are imported that
-make claims, as others may be programs: of what is given on the command line, or by ``testpaths``,
-those whose text makes a claim; those that the table ``[tool.ratecheck]`` of the project names; and
-the test files that pytest imports anyway. ``pytest --ratecheck claims/`` imports all files that are
-given, also where a helper makes the claims. Without a path and a table, ``pytest --ratecheck``
-takes those that mention ratecheck, and with a table what it names also where ``testpaths`` does
-not. A file imports what it imports in the command: what lies beside it, in its project or in the
-current folder. With
+make claims, as others may be programs: one that is given by its own path; of folders that are
+given, or of ``testpaths``, those whose text makes a claim; those that the table
+``[tool.ratecheck]`` of the project names; and the test files that pytest imports anyway.
+``pytest --ratecheck claims/`` imports all files that are given, also where a helper makes the
+claims. Without a path and a table, ``pytest --ratecheck`` takes those that mention ratecheck, and
+with a table what it names also where ``testpaths`` does not. Two claims of one id are an error. A
+file imports what it imports in the command: what lies beside it, in its project or in the current
+folder. With
 
     [tool.pytest.ini_options]
     ratecheck_claims = ["*/claims/*.py"]
@@ -35,27 +36,39 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ratecheck._user_modules import put_on_path
+from ratecheck._user_modules import put_on_path, search_folders
 
 if TYPE_CHECKING:
     from ratecheck._claims.claim import Entry
     from ratecheck._conformance.claims import Known
 
-#: Claims that are tests already: a module may hold those of others.
-_SEEN = pytest.StashKey[set[int]]()
+#: Claims that are tests already, by id, and where they are: a module may hold those of others.
+_SEEN = pytest.StashKey[dict[str, "tuple[Entry, str]"]]()
 #: What says where to look, "paths", "testpaths" or "nothing", and which files the project names.
 _ASKED = pytest.StashKey[tuple[str, list[str]]]()
 #: Files with claims that nothing asks for.
 _PASSED_OVER = pytest.StashKey[set[Path]]()
-#: How the text of a file makes a claim.
+#: Files that mention ratecheck and whose text makes no claim.
+_NOT_IMPORTED = pytest.StashKey[set[Path]]()
+#: How the text of a file makes a claim: by what nothing else is called, or by what many things are
+#: called, together with what a decorator of a paper cannot do without.
 _MAKES_CLAIMS = re.compile(
-    rb"^[ \t]*@(\w+\.)*(claim|count|distributional|identity|lower|qualitative|rate|statement"
-    rb"|statistical|upper)\(|^\w+ *= *(\w+\.)?(Claim|RateClaim|StatisticalClaim|NotChecked)\(",
+    rb"\b(changed|claim|Claim|RateClaim|StatisticalClaim|NotChecked)\s*\("
+    rb"|\breplace\s*\([^()]*\bid\s*="
+)
+_MAY_DECORATE = re.compile(
+    rb"\.\s*(count|distributional|identity|lower|qualitative|rate|statement|statistical|upper)\b"
+)
+_PLACE = re.compile(rb"\bref\b|\*\*[A-Za-z_]\w*\s*[,)]")
+#: What a file imports: the module, and of "from" the names.
+_IMPORTS = re.compile(
+    rb"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*(\([^)]*\)|[^\n]*)|import[ \t]+([^\n]*))",
     re.MULTILINE,
 )
 #: A paper's folders whose files make no claims.
@@ -109,29 +122,35 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take over what a process of xdist passed over, as all of them collect the same files."""
-    told = getattr(node, "workeroutput", {}).get("ratecheck", ())
-    node.config.stash.setdefault(_PASSED_OVER, set()).update(map(Path, told))
+    told = getattr(node, "workeroutput", {}).get("ratecheck", ((), ()))
+    for key, paths in zip((_PASSED_OVER, _NOT_IMPORTED), told, strict=True):
+        node.config.stash.setdefault(key, set()).update(map(Path, paths))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In a process of xdist, tell the one that started it which files were passed over."""
     if (told := getattr(session.config, "workeroutput", None)) is not None:
-        told["ratecheck"] = [str(path) for path in session.config.stash.get(_PASSED_OVER, ())]
+        told["ratecheck"] = [
+            [str(path) for path in session.config.stash.get(key, ())]
+            for key in (_PASSED_OVER, _NOT_IMPORTED)
+        ]
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Take the Python files that were asked for; a private module has no claims of its own."""
     name = file_path.name
-    if file_path.suffix != ".py" or name.startswith("_") or name == "conftest.py":
+    is_private = name.startswith("_") and not parent.session.isinitpath(file_path)
+    if file_path.suffix != ".py" or is_private or name in ("__init__.py", "conftest.py"):
         return None
-    if _is_asked_for(file_path, parent.config):
+    if _is_asked_for(file_path, parent.session):
         put_on_path(file_path.resolve().parent)
         return ClaimsFile.from_parent(parent, path=file_path)
     return None
 
 
-def _is_asked_for(path: Path, config: pytest.Config) -> bool:
+def _is_asked_for(path: Path, session: pytest.Session) -> bool:
     """Whether the claims of a file are tests; remembered where it has some and they are not."""
+    config = session.config
     where, named = config.stash[_ASKED]
     if patterns := config.getini("ratecheck_claims"):
         if any(map(path.match, patterns)):
@@ -139,23 +158,63 @@ def _is_asked_for(path: Path, config: pytest.Config) -> bool:
         if not config.getoption("ratecheck"):
             return False
     is_named = str(path.resolve()) in named and path.parent.name not in _OTHER_PARTS
+    if session.isinitpath(path):  # pytest imports it, whatever it says
+        return True
     if config.getoption("ratecheck"):
         if where == "paths":
             return True
         return is_named if named else b"ratecheck" in path.read_bytes()
     if is_named:
         return True
-    text = path.read_bytes()
-    if b"ratecheck" not in text or not _MAKES_CLAIMS.search(text):
+    is_imported = any(map(path.match, config.getini("python_files")))  # by pytest anyway
+    is_given = where == "paths" or (where == "testpaths" and not named)
+    if not _makes_claims(path):
+        if is_given and not is_imported and b"ratecheck" in path.read_bytes():
+            config.stash.setdefault(_NOT_IMPORTED, set()).add(path)
         return False
-    if (
-        where == "paths"
-        or (where == "testpaths" and not named)
-        or any(map(path.match, config.getini("python_files")))  # which pytest imports anyway
-    ):
+    if is_given or is_imported:
         return True
     config.stash.setdefault(_PASSED_OVER, set()).add(path)
     return False
+
+
+def _makes_claims(path: Path) -> bool:
+    """Whether the text of a file makes claims, of ratecheck's or of a neighbour's."""
+    text = path.read_bytes()
+    if not (_MAKES_CLAIMS.search(text) or (_MAY_DECORATE.search(text) and _PLACE.search(text))):
+        return False
+    return b"ratecheck" in text or _knows_ratecheck(path.resolve(), set())
+
+
+def _knows_ratecheck(path: Path, seen: set[Path]) -> bool:
+    """Whether a file mentions ratecheck, or imports one of the user's that does."""
+    seen.add(path)
+    text = path.read_bytes()
+    if b"ratecheck" in text:
+        return True
+    return any(
+        _knows_ratecheck(other, seen) for other in _imported_by(path, text) if other not in seen
+    )
+
+
+def _imported_by(path: Path, text: bytes) -> Iterator[Path]:
+    """The user's files that a file may import, by what its text says."""
+    for match in _IMPORTS.finditer(text):
+        origin, members, modules = (
+            part.decode(errors="replace") if part else "" for part in match.groups()
+        )
+        if modules:
+            names = [part.split()[0] for part in modules.split(",") if part.split()]
+            folders = search_folders(path.parent)
+        else:
+            inner = origin.lstrip(".")
+            level = len(origin) - len(inner)
+            names = [inner, *(f"{inner}.{one}".strip(".") for one in re.findall(r"\w+", members))]
+            folders = [*path.parents][level - 1 : level] if level else search_folders(path.parent)
+        for folder, name in product(folders, names):
+            place = folder.joinpath(*name.split("."))
+            files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
+            yield from (file.resolve() for file in files if name and file.is_file())
 
 
 def _named_by_the_project() -> list[str]:
@@ -178,6 +237,14 @@ class ClaimsFile(pytest.Module):
 
     def collect(self) -> Iterator[ClaimItem]:
         """One test for every claim that no other file had before."""
+        try:
+            module = self.obj
+        except (pytest.Collector.CollectError, pytest.skip.Exception):
+            if self._is_tests():  # which say so
+                return
+            raise
+        if "ratecheck._claims.claim" not in sys.modules:  # so it makes none
+            return
         from linsys.validate import InputError
         from ratecheck._claims.claim import claims_of
         from ratecheck._conformance.claims import kept_ratios
@@ -185,23 +252,36 @@ class ClaimsFile(pytest.Module):
 
         is_ours = project.is_installed(self.path)
         known = kept_ratios(_results_beside(self.path))
-        seen = self.session.stash.setdefault(_SEEN, set())
+        seen = self.session.stash.setdefault(_SEEN, {})
         try:
-            claims = claims_of(self.obj)
-        except pytest.Collector.CollectError:
-            if self._is_tests():  # which say so
-                return
-            raise
+            claims = claims_of(module)
         except InputError as error:
             raise self.CollectError(str(error)) from None
         for claim in claims:
-            if not self._imports(claim) and id(claim) not in seen:
-                seen.add(id(claim))
+            if not self._imports(claim) and self._is_new(claim, seen):
                 if not is_ours:
                     self._check_id(claim)
                 yield ClaimItem.from_parent(
                     self, name=claim.id, entry=claim, known=known.get(claim.id)
                 )
+
+    def _is_new(self, claim: Entry, seen: dict[str, tuple[Entry, str]]) -> bool:
+        """Whether no file had a claim before; another one of its id is refused."""
+        from ratecheck._claims.claim import place_of, two_of_one_id
+        from ratecheck._claims.made import file_of
+
+        function = getattr(claim, "function", None) or getattr(claim, "regimes", None)
+        made = file_of(claim, function) or str(self.path)
+        place = place_of(claim, made)
+        if not place.startswith(f"{made}:"):  # the function is another file's
+            place = made
+        if claim.id not in seen:
+            seen[claim.id] = claim, place
+            return True
+        other, before = seen[claim.id]
+        if other is not claim and place != before:  # not of one file, read by two names
+            raise self.CollectError(str(two_of_one_id(claim.id, before, place)))
+        return False
 
     def _is_tests(self) -> bool:
         """Whether pytest imports the file for its tests as well."""
@@ -335,6 +415,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(
             f"claims of {what} were not judged: give pytest their path, or name it in `files` of "
             "[tool.ratecheck] in pyproject.toml"
+        )
+    if unseen := len(config.stash.get(_NOT_IMPORTED, ())):
+        what = "1 file that mentions" if unseen == 1 else f"{unseen} files that mention"
+        terminalreporter.write_line(
+            f"claims of {what} ratecheck were not judged, as the text makes none: give pytest the "
+            "path, or --ratecheck"
         )
 
 

@@ -170,12 +170,12 @@ def test_files_that_make_claims_are_imported_and_no_others(tmp_path: Path) -> No
         'TASTE = rc.NotChecked(id="made.taste", source="p", text="t", note="why")\n',
         "claims/program.py": "import ratecheck as rc\n1 / 0\n",
         "claims/_mine.py": MINE.read_text() + "1 / 0\n",
-        "test_mine.py": MINE.read_text(),
+        "test_mine.py": MINE.read_text().replace('"mine.', '"tests.'),
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     given = [f"claims/mine.py::mine.{name}" for name in FOUR] + ["claims/made.py::made.taste"]
-    imported_anyway = [f"test_mine.py::mine.{name}" for name in FOUR]
+    imported_anyway = [f"test_mine.py::tests.{name}" for name in FOUR]
     code, names = collected(tmp_path, "claims")
     assert (code, sorted(names)) == (0, sorted(given))
     assert collected(tmp_path) == (0, imported_anyway)
@@ -183,6 +183,74 @@ def test_files_that_make_claims_are_imported_and_no_others(tmp_path: Path) -> No
     (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = claims\n")
     assert sorted(collected(tmp_path)[1]) == sorted(given)
     assert collected(tmp_path, "--ratecheck", "claims")[0] == 2  # all files that are given
+
+
+HALF = """import ratecheck as rc
+PAPER = rc.Paper("mine", "mine")
+@PAPER.upper("half", ref="1", on={"x": rc.interval()})
+def half(x, most=1):
+    "At most one."
+    return x, most
+"""
+THIRD = "def third(x):\n    'At most one third.'\n    return x, 1 / 3\n"
+#: Files beside the one above, and what they make.
+FORMS = {
+    "a call": '@rc.Paper("mine", "My paper").upper("third", ref="2", on={"x": rc.interval()})\n',
+    "a neighbour": "third = half.changed('third', {'most': 0.3}, text='t')\n",
+    "a loop": "for most in (0.3,):\n    half.changed('third', {'most': most}, text='t')\n",
+    "a name": 'third = PAPER.upper("third", ref="2", on={"x": rc.interval()})\n@third\n',
+    "a copy": "from dataclasses import replace\nthird = replace(half, id='mine.third')\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_a_claim_is_seen_in_the_text(tmp_path: Path, form: str) -> None:
+    text = FORMS[form]
+    beside = "import half as h\nfrom half import (\n    PAPER,\n    half,\n)\n"
+    if "rc." in text:
+        beside = f"import ratecheck as rc\n{beside}"
+    (tmp_path / "half.py").write_text(HALF)
+    (tmp_path / "third.py").write_text(beside + text + (THIRD if "@" in text else ""))
+    (tmp_path / "program.py").write_text(f"{beside}print('A'.lower(), [].count(1))\n1 / 0\n")
+    expected = ["half.py::mine.half", "third.py::mine.third"]
+    assert collected(tmp_path, ".") == (0, expected)
+
+
+def test_what_no_text_shows_is_judged_by_its_path_and_counted_in_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text(
+        "import ratecheck as rc\n"
+        "def made(name):\n"
+        "    def declare(function):\n"
+        "        space = {'x': rc.interval()}\n"
+        "        return rc.Paper('mine', 'm').upper(name, ref='1', on=space)(function)\n"
+        "    return declare\n"
+    )
+    (tmp_path / "claims").mkdir()
+    text = f"# of ratecheck\nfrom helper import made\n@made('third')\n{THIRD}"
+    (tmp_path / "claims" / "third.py").write_text(text)
+    (tmp_path / "claims" / "plain.py").write_text("text = 'A'.lower()\n")
+    (tmp_path / "claims" / "test_it.py").write_text("import ratecheck\n")
+    assert collected(tmp_path, "claims/third.py") == (0, ["claims/third.py::mine.third"])
+    said = (
+        "claims of 1 file that mentions ratecheck were not judged, as the text makes none: give "
+        "pytest the path, or --ratecheck"
+    )
+    assert said in run_pytest(tmp_path, "claims").stdout.splitlines()
+    assert said in run_pytest(tmp_path, "-n", "2", "claims").stdout.splitlines()
+    assert collected(tmp_path, "claims/plain.py") == (5, [])
+
+
+def test_two_files_with_one_id_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(HALF)
+    (tmp_path / "other.py").write_text(HALF)
+    (tmp_path / "same.py").write_text("import ratecheck\nfrom half import half\nclaim = (half,)\n")
+    assert collected(tmp_path, "half.py", "same.py")[0] == 0
+    for wrong in (HALF, "from half import half\nhalf.changed('half', {'most': 2}, text='t')\n"):
+        (tmp_path / "other.py").write_text(wrong)
+        done = run_pytest(tmp_path, ".")
+        assert done.returncode == pytest.ExitCode.INTERRUPTED
+        assert "ids of claims must be distinct; found mine.half in" in done.stdout
+        assert re.search(r"\b1 error in", done.stdout), done.stdout
 
 
 @pytest.mark.parametrize(
@@ -231,7 +299,7 @@ def project(tmp_path: Path) -> Path:
         "pytest.ini": "[pytest]\n",
         "train.py": "1 / 0\n",
         "paper/claims/lemmas.py": MINE.read_text(),
-        "notes/others.py": MINE.read_text(),
+        "notes/others.py": MINE.read_text().replace('"mine.', '"notes.'),
         "tests/test_one.py": "def test_one():\n    pass\n",
     }
     for name, text in files.items():
@@ -241,7 +309,7 @@ def project(tmp_path: Path) -> Path:
 
 
 OF_PAPER = [f"paper/claims/lemmas.py::mine.{name}" for name in FOUR]
-OF_NOTES = [f"notes/others.py::mine.{name}" for name in FOUR]
+OF_NOTES = [f"notes/others.py::notes.{name}" for name in FOUR]
 ONE = ["tests/test_one.py::test_one"]
 
 
