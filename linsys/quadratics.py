@@ -12,9 +12,13 @@ from typing import Any
 import numpy as np
 
 from linsys.linalg import Numbers, apply, lambda_max, lambda_min, solve
-from linsys.validate import InputError
+from linsys.validate import InputError, finite_array, shown
 
 __all__ = ["Quadratics"]
+
+#: How far entries may be from those across the diagonal, relative to the largest one: rounding of
+#: products with sums of at most 10^6 terms, not sloppiness.
+SYMMETRY_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +32,15 @@ class Quadratics:
         c: where the quadratic parts are 0 (n, d); 0 if not given.
 
     Raises:
-        InputError: of A, if it is no stack of square matrices.
+        InputError: of A, if it is no stack of symmetric matrices; of b and c, if they have another
+            shape.
+
+    ``L`` is the smoothness of the mean f, ``L_max`` the largest one of the f_i, which is what many
+    papers call L.
 
     >>> f = Quadratics(np.array([[[1.0]], [[3.0]]]), c=np.array([[0.0], [4.0]]))
-    >>> f.best, f.L, f.excess(np.array([1.0]))
-    (array([3.]), array(2.), array(4.))
+    >>> f.best, f.L, f.L_max, f.excess(np.array([1.0]))
+    (array([3.]), array(2.), array(3.), array(4.))
     >>> f.gradients(f.best)
     array([[ 3.],
            [-3.]])
@@ -43,9 +51,25 @@ class Quadratics:
     c: Any = 0
 
     def __post_init__(self) -> None:
+        for name in ("A", "b", "c"):
+            if isinstance(value := getattr(self, name), list | tuple):
+                object.__setattr__(self, name, finite_array(name, value))
         shape = np.shape(self.A)
         if len(shape) != 3 or shape[1] != shape[2]:
             raise InputError(f"`A` must be n matrices, of shape (n, d, d); found {shape}")
+        for name in ("b", "c"):
+            found = np.shape(getattr(self, name))
+            if found not in ((), shape[:2]):
+                raise InputError(f"`{name}` must have shape (n, d) = {shape[:2]}; found {found}")
+        # numbers of high precision and balls come from what was checked in float64
+        if isinstance(self.A, np.ndarray) and self.A.dtype.kind in "iuf":
+            gaps = np.abs(self.A - self.A.mT).max(axis=(1, 2), initial=0)
+            wrong = gaps > SYMMETRY_TOLERANCE * np.abs(self.A).max(axis=(1, 2), initial=0)
+            if wrong.any():
+                at = int(wrong.argmax())
+                raise InputError(
+                    f"`A` must be symmetric matrices; found A[{at}] = {shown(self.A[at].tolist())}"
+                )
 
     @cached_property
     def hessian(self) -> Numbers:
@@ -62,6 +86,11 @@ class Quadratics:
     def L(self) -> Numbers:
         """The smoothness of f, the largest eigenvalue of its Hessian."""
         return lambda_max(self.hessian)
+
+    @property
+    def L_max(self) -> Numbers:
+        """The largest smoothness of an f_i, the largest eigenvalue of a device's Hessian."""
+        return np.asarray(lambda_max(self.A).max())
 
     @property
     def mu(self) -> Numbers:

@@ -64,3 +64,30 @@ def test_high_precision_stays() -> None:
 def test_what_is_no_stack_of_matrices_is_refused() -> None:
     with pytest.raises(InputError, match=r"`A` must be n matrices, .*; found \(3, 3\)"):
         Quadratics(np.eye(3))
+
+
+def test_the_largest_smoothness_is_that_of_a_device() -> None:
+    assert np.isclose(F.L_max, max(np.linalg.eigvalsh(A)[-1] for A in F.A), rtol=1e-12)
+    assert F.L_max > 1.01 * F.L  # that of the mean is another one
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"A": [[[1, 2], [0, 1]]]}, r"`A` must be symmetric matrices; found A\[0\] = \[\[1"),
+        ({"A": [[[1, 2], [2]]]}, "`A`"),
+        (
+            {"A": [np.eye(2)], "b": [1.0, 2.0]},
+            r"`b` must have shape \(n, d\) = \(1, 2\); found \(2,\)",
+        ),
+        ({"A": [np.eye(2)], "c": np.ones((2, 2))}, r"`c` must have shape .* found \(2, 2\)"),
+    ],
+)
+def test_what_is_no_quadratic_function_is_refused(parts: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Quadratics(**parts)
+
+
+def test_lists_will_do() -> None:
+    f = Quadratics([[[1, 0], [0, 3]]], c=[[1.0, 2.0]])
+    assert (f.best.tolist(), float(f.mu), float(f.L)) == ([1.0, 2.0], 1.0, 3.0)

@@ -26,8 +26,9 @@ class Round:
 
     def __init__(self, i: Any) -> None:
         A = i.C @ i.C.mT
-        gradients = rc.linalg.apply(A, i.w) - i.b
-        mean, self.L = np.tensordot(i.p, A, axes=1), rc.linalg.lambda_max(A).max()
+        f = rc.Quadratics(A, b=i.b)
+        gradients = f.gradients(i.w)
+        mean, self.L = np.tensordot(i.p, A, axes=1), f.L_max
         gradient = i.p @ gradients
         self.squared = rc.linalg.squared(gradient)
         size = np.where(self.squared > 0, self.squared, 1)

@@ -32,7 +32,7 @@ class Problem:
 
     def __init__(self, i: Any) -> None:
         f = self.f = rc.Quadratics(i.C @ i.C.mT, c=i.c)
-        self.H, self.L = int(i.H), rc.linalg.lambda_max(f.A).max()
+        self.H, self.L = int(i.H), f.L_max
         self.step = i.share / (4 * self.L * self.H)
         self.floor = (self.step * self.H) ** 2 * rc.linalg.squared(f.gradients(f.best)).mean()
 
