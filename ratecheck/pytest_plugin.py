@@ -345,7 +345,9 @@ class ClaimItem(pytest.Item):
         from ratecheck._claims.space import Fault
 
         if isinstance(excinfo.value, AssertionError):
-            return str(excinfo.value)
+            from ratecheck._verdicts.verdict import with_option
+
+            return with_option(str(excinfo.value), "--ratecheck-limit")
         if isinstance(excinfo.value, Fault | InputError):
             return f"{self.name} cannot be checked: {' '.join(str(excinfo.value).split())}"
         return super().repr_failure(excinfo, style)

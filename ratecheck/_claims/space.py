@@ -8,7 +8,8 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields as dataclass_fields
+from difflib import get_close_matches
 from functools import cached_property, partial
 from numbers import Integral, Real
 from pathlib import Path
@@ -207,6 +208,17 @@ class Space:
     meaning: Mapping[str, str] = field(default_factory=dict)
     credible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     constructed: str = ""
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Space:
+        """Refuse what a space does not have, and say what was meant."""
+        known = [one.name for one in dataclass_fields(cls)]
+        if unknown := [name for name in options if name not in known]:
+            near = get_close_matches(unknown[0], known, n=1)
+            meant = f" (did you mean `{near[0]}`?)" if near else ""
+            raise InputError(
+                f"`Space` must have arguments of {', '.join(known)}; found {unknown[0]}{meant}"
+            )
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         if not isinstance(self.fields, Mapping):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._report.terminal import console, dump, say
 from ratecheck._verdicts.constant import ROUNDED, Constant, has_constant, tightest
+from ratecheck._verdicts.verdict import with_option
 
 
 def show(
@@ -53,7 +54,7 @@ def _lines(one: Constant) -> list[str]:
     if one.measured:
         lines.append(f"  measured {one.measured}, bound {one.bound}")
     lines += [f"  {name} = {json.dumps(values)}" for name, values in one.instance.items()]
-    lines += [f"  {one.reason}"] if one.reason else []
+    lines += [f"  {with_option(one.reason, '--limit')}"] if one.reason else []
     return [*lines, f"  {one.instances:,} instances tried"]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ratecheck._claims.claim import RELATIONS, Claim, RateClaim, StatisticalClaim
+from ratecheck._claims.claim import RELATIONS, Claim, Entry, RateClaim, StatisticalClaim
 from ratecheck._claims.families import by_outcome
 from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from ratecheck._claims.space import Space
@@ -24,7 +24,7 @@ from ratecheck._report.terminal import console, say, show_list
 from ratecheck._report.words import in_words
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Replayed
-from ratecheck._verdicts.verdict import FLOAT64_ONLY, Verdict
+from ratecheck._verdicts.verdict import FLOAT64_ONLY, Verdict, with_option
 
 _STYLES = {"violated": "yellow", "vacuous": "yellow", "unreachable": "yellow"}
 
@@ -256,7 +256,7 @@ def show_replay(replayed: Replayed) -> None:
     verdict = replayed.verdict
     lines = [
         f"{verdict.id}: {verdict.verdict} (the file says: {replayed.stated})",
-        *_sides(verdict, best=True),
+        *_sides(replayed.item.entry, verdict, best=True),
     ]
     say(console(), [*lines, "reproduced" if replayed.ok else "NOT reproduced"])
 
@@ -301,7 +301,7 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
             lines.append(f"  the proof: ratecheck certify {result.item.reference}")
     if verdict.verdict == "violated":
         lines.append(f"  {' '.join(entry.text.split())}")
-    lines += _sides(verdict, best=best)
+    lines += _sides(entry, verdict, best=best)
     lines += [f"  {line}" for line in _reasons(result.item)]
     if verdict.counterexample is not None:
         path = shlex.quote(str(replay_path(result.item, records)))
@@ -309,14 +309,17 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     return lines
 
 
-def _sides(verdict: Verdict, *, best: bool) -> list[str]:
+def _sides(entry: Entry, verdict: Verdict, *, best: bool) -> list[str]:
     """Measured and bound, the instance they are from, and what else is to be said."""
     lines = []
     if verdict.measured:
         lines.append(f"  measured {verdict.measured}, bound {verdict.bound}")
     instance = verdict.counterexample or (verdict.best if best else None) or {}
-    lines += [f"  {name} = {_numbers(value)}" for name, value in instance.items()]
-    return lines + [f"  {line}" for line in _paragraph(verdict.reason)]
+    space = getattr(entry, "space", None)
+    for name, value in instance.items():
+        domain = None if space is None else space.fields.get(name)
+        lines.append(f"  {name} = {_numbers(value, whole=isinstance(domain, Whole))}")
+    return lines + [f"  {line}" for line in _paragraph(with_option(verdict.reason, "--limit"))]
 
 
 def _generic(verdict: Verdict) -> str:
@@ -328,9 +331,12 @@ def _generic(verdict: Verdict) -> str:
     return f"; {near} of its neighbours within 1 % violate it, {far} of those within 10 %"
 
 
-def _numbers(values: Any) -> str:
+def _numbers(values: Any, *, whole: bool) -> str:
     """Lists of numbers as they are written in JSON; zero without a sign, which says nothing."""
-    return json.dumps((np.asarray(values, dtype=float) + 0.0).tolist())
+    numbers = np.asarray(values, dtype=float) + 0.0
+    if whole and (numbers == np.round(numbers)).all():
+        return json.dumps(np.vectorize(int, otypes=[object])(numbers).tolist())
+    return json.dumps(numbers.tolist())
 
 
 def _reasons(item: Item) -> list[str]:

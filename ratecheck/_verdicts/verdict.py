@@ -537,6 +537,11 @@ def _of_samples(
     return verdict
 
 
+def with_option(reason: str, option: str) -> str:
+    """A verdict's reason that also names the option by which a surface takes the limit."""
+    return reason.replace("a larger limit ", f"a larger limit ({option}) ")
+
+
 def _unfinished(entry: Entry, search: Search | None, late: str, limit: float) -> Verdict:
     """What a search says that was ended by its limit."""
     if search is None:

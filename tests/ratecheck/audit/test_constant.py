@@ -102,7 +102,9 @@ def test_other_kinds_are_refused() -> None:
     with pytest.raises(InputError, match=r"lower bound; found mine\.claim, of the kind identity"):
         rc.tightest(same)
     with pytest.raises(InputError, match=r"both sides of mine\.claim must be defined; found that"):
-        rc.tightest(declared("upper", lambda x, y: (x, [1, 2, 3, y]), PAIR))
+        rc.tightest(declared("upper", lambda x, y: (x, {"y": y}), PAIR))
+    lists = rc.tightest(declared("upper", lambda x, y: ([x, 0], (2, y + 1)), PAIR))
+    assert lists.factor == pytest.approx(0.5)
     with pytest.raises(InputError, match="`effort` must be one of"):
         rc.tightest(same and halves(1.0), "little")
 

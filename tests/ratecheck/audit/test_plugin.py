@@ -240,6 +240,42 @@ def test_what_no_text_shows_is_judged_by_its_path_and_counted_in_a_folder(tmp_pa
     assert collected(tmp_path, "claims/plain.py") == (5, [])
 
 
+def test_the_option_of_the_limit_is_named(tmp_path: Path) -> None:
+    slow = HALF.replace("    return", "    sum(range(300_000))\n    return")
+    (tmp_path / "slow.py").write_text(slow)
+    done = run_pytest(tmp_path, "--ratecheck-limit=0.5", "slow.py")
+    assert "a larger limit (--ratecheck-limit) allows more" in done.stdout
+    said = audited(tmp_path, "slow.py", "--limit=0.5")
+    assert "a larger limit (--limit) allows more" in " ".join(said.split())
+
+
+def test_whole_numbers_of_an_instance_are_written_as_such(tmp_path: Path) -> None:
+    (tmp_path / "whole.py").write_text(
+        "import ratecheck as rc\n"
+        "ON = {'k': rc.whole_numbers(low=1, high=9), 'x': rc.interval(low=1, high=1)}\n"
+        "@rc.Paper('mine', 'mine').upper('k', ref='1', on=ON)\n"
+        "def k(k, x):\n"
+        "    'Less than one.'\n"
+        "    return k, x / 2\n"
+    )
+    said = audited(tmp_path, "whole.py").splitlines()
+    assert {"  k = 1", "  x = 1.0"} <= set(said), said
+
+
+def test_an_argument_that_a_space_does_not_have_is_named() -> None:
+    with pytest.raises(InputError, match=r"found field \(did you mean `fields`\?\)"):
+        rc.Space(field={"x": rc.interval()})  # type: ignore[call-arg]
+
+
+def audited(folder: Path, *options: str) -> str:
+    """What the command says."""
+    line = [sys.executable, "-m", "ratecheck", "audit", *options]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        line, cwd=folder, env=env, capture_output=True, text=True, check=False
+    ).stdout
+
+
 def test_two_files_with_one_id_are_refused(tmp_path: Path) -> None:
     (tmp_path / "half.py").write_text(HALF)
     (tmp_path / "other.py").write_text(HALF)
