@@ -136,6 +136,17 @@ def test_the_page_says_what_the_certificates_leave_open() -> None:
     assert f"`check.py`, {lines} lines on the standard library" in page
 
 
+def test_the_page_says_for_how_many_the_time_is_known() -> None:
+    every = every_certificate()
+    seconds = [one["seconds"] for one in every if "seconds" in one]
+    page = " ".join(Path("docs/certificates.md").read_text().split())
+    assert max(seconds) < 600
+    assert (
+        f"of the {len(every)} that our papers keep {len(seconds)} say it, the largest "
+        f"{max(seconds):.0f} s on one core; of the others it is not known" in page
+    )
+
+
 def test_an_instance_near_a_theorem_is_looked_for_from_other_seeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
