@@ -53,7 +53,7 @@ def test_the_limit_of_a_claim_covers_the_import(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("rc.Space(field={})", "argument 'field' (did you mean `fields`?) at"),
+        ("rc.Space(field={})", "found field (did you mean `fields`?) at"),
         ("rc.Panel(logs='x')", "argument 'logs' (did you mean `log`?) at"),
         ("rc.Panel(nothing_like=1)", "argument 'nothing_like' (it has x, y, log, slope, "),
         ("(lambda a: a)(b=1)", "argument 'b' at"),
