@@ -102,7 +102,9 @@ class Rational:
     @property
     def constant(self) -> bool:
         """Whether the number does not depend on the point."""
-        return self.top == self.bottom == 0
+        if self.top or self.bottom:
+            return False
+        return not self.formal or formal.is_constant(self.value)
 
     @property
     def finite(self) -> bool:

@@ -77,11 +77,15 @@ class NotRational(ArithmeticError):
 class Atom:
     """A function that is not a quotient of polynomials, by its kind and what is inside."""
 
-    __slots__ = ("balls", "evaluate", "inside", "kind", "of", "positive")
+    __slots__ = ("balls", "constant", "evaluate", "inside", "kind", "of", "positive")
 
     def __init__(self, kind: str, inside: Sequence[Element], of: Monomial, evaluate: Any) -> None:
         self.kind, self.inside, self.of, self.evaluate = kind, tuple(inside), of, evaluate
         self.balls: dict[int, Any] = {}
+        #: Whether it is the same at all points.
+        self.constant = all(map(is_constant, self.inside)) and all(
+            ring.atoms[index].constant for index, _ in of
+        )
         #: Of log|w|: whether w is positive wherever all numbers are defined.
         self.positive = False
 
@@ -360,6 +364,13 @@ def sign(element: Element) -> int:
     if element.rational is not None:
         return int(element.rational > 0) - int(element.rational < 0)
     return 0 if is_zero(element) else _excluded(element)
+
+
+def is_constant(element: Element) -> bool:
+    """Whether an element does not depend on the point, nor what is inside of its atoms."""
+    if element.top or element.bottom:
+        return False
+    return all(ring.atoms[index].constant for m in element.terms for index, _ in m)
 
 
 def plain_sign(element: Element) -> int:

@@ -259,3 +259,10 @@ def test_a_limit_leaves_branches_open() -> None:
     found = decide(claim("many"), limit=0.2)
     assert found.compares
     assert found.every == ()
+
+
+def test_a_logarithm_or_a_sine_depends_on_the_point() -> None:
+    with rational_arithmetic():
+        x = Rational(3, 1)
+        assert not any(one.constant for one in (x.log(), x.sin(), x.log().sin(), x.sqrt()))
+        assert all(one.constant for one in (Rational(3).log(), Rational(2).sqrt()))
