@@ -83,7 +83,7 @@ class Atom:
         self.kind, self.inside, self.of, self.evaluate = kind, tuple(inside), of, evaluate
         self.balls: dict[int, Any] = {}
         #: Whether it is the same at all points.
-        self.constant = all(map(is_constant, self.inside)) and all(
+        self.constant: bool = all(map(is_constant, self.inside)) and all(
             ring.atoms[index].constant for index, _ in of
         )
         #: Of log|w|: whether w is positive wherever all numbers are defined.
