@@ -82,12 +82,12 @@ class Paper:
 
     Args:
         id: the short name that the ids of its claims begin with.
-        name: what sources call it.
+        name: what sources call it, short and without a comma: "NAME, Lemma 1".
         citation: authors and title.
 
     Raises:
-        InputError: an id that is no short name; of its decorators, a function without a text, or
-            options that they do not have.
+        InputError: an id that is no short name, a name with a comma; of its decorators, a function
+            without a text, or options that they do not have.
 
     >>> import ratecheck as rc
     >>> PAPER = rc.Paper("mine", "My paper", "A. Author, On masses")
@@ -110,6 +110,11 @@ class Paper:
             raise InputError(
                 "`id` of a `Paper` must be of small letters, digits and underscores, as the ids of "
                 f"its claims begin with it; found {self.id!r}"
+            )
+        if "," in self.name:  # what sources, "NAME, Lemma 1", are divided at
+            raise InputError(
+                "`name` of a `Paper` must have no comma: it is what stands before the place in the "
+                f"paper, and authors belong to `citation`; found {self.name!r}"
             )
 
     def statement(

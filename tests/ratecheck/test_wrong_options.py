@@ -69,6 +69,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
     (lambda: ANY.Paper(3, "my paper"), "`id` of a `Paper` must be a text; found 3"),
     (lambda: ANY.Paper("mine", 3), "`name` of a `Paper` must be a text; found 3"),
     (lambda: ANY.Paper("My paper", "p"), "`id` of a `Paper` must be of small letters, digits and"),
+    (lambda: ANY.Paper("brs", "Bhandari, Russo"), "`name` of a `Paper` must have no comma"),
     (lambda: ANY.exact_slope("a", "b"), "`x` must be an array of real numbers; found 'a'"),
     (lambda: ANY.exact_slope([1, 2], "b"), "`y` must be an array of real numbers; found 'b'"),
     (lambda: ANY.slope_interval([1, 2], "b", rng=0), "`y_replicates` must be an array of real num"),
