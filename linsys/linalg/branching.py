@@ -78,6 +78,8 @@ class Branching:
         self.taken: list[bool] = []
         #: What the chance of a wrong decision grows with.
         self.compared = 0
+        #: The largest degree of a number that was compared, and one more.
+        self._degree = 1
         self._signs: dict[Any, Signs] = {}
         self._told: dict[Any, bool] = {}
         #: Numbers by what they have in common with those that differ by a whole number.
@@ -108,6 +110,7 @@ class Branching:
         if _is_nothing(difference):
             return bool(relation(0, 0))
         key, way, signs = self._named(difference)
+        self._count(difference, (4 * _STEPS + 2) * len(self._signs) + 2 * len(self._told))
         if difference.range is None:  # it may be NaN at many points: then no sign is one
             told = (key, way, relation.__name__)
             if told not in self._told:
@@ -137,8 +140,9 @@ class Branching:
             way = 1 if terms[min(terms)] > 0 else -1
             return frozenset((m, way * c) for m, c in terms.items()), way, signs
         way = 1 if number.value > 0 else -1
-        size = number.top + number.bottom + 1
-        self.compared += 2 * _STEPS**2 * size * len(self.coordinates)
+        for one in self.coordinates:
+            self._count(one, 0)
+        self._count(number, 2 * _STEPS**2 * len(self.coordinates))
         for one in self.coordinates:
             factor = number.value / one.value if one.value != 0 else None
             if factor is not None and abs(factor.p) <= _STEPS and factor.q <= _STEPS:
@@ -146,6 +150,11 @@ class Branching:
                 signs &= frozenset(sense * sign for sign in _possible(one))
                 return abs(one.value), way, signs
         return way * number.value, way, signs
+
+    def _count(self, number: Number, others: int) -> None:
+        """Note that a number may be taken for one of so many others, which were noted before."""
+        self._degree = max(self._degree, number.top + number.bottom + 1)
+        self.compared += 2 * self._degree * others
 
     def _of(self, key: Any, way: int, number: Number, signs: Signs) -> Signs:
         """The signs that a number may have on this branch."""
@@ -167,7 +176,6 @@ class Branching:
                 if step < 0 and abs(step) <= _STEPS and not known & {1}:
                     signs &= frozenset((-way * sense,))
         self._near.setdefault(_part(key), []).append(key)
-        self.compared += (4 * _STEPS + 2) * len(self._signs) * (number.top + number.bottom + 1)
         return signs
 
     def extreme(
@@ -191,7 +199,9 @@ class Branching:
             told = self._among.get(_exact(number))
             leaves |= told[1] if told is not None and told[0] == kind else {_exact(number)}
         among = frozenset(leaves)
-        self.compared += (difference.top + difference.bottom) * (1 + len(self._among)) ** 2
+        self._count(difference, (4 * _STEPS + 2) * len(self._signs))
+        for number in (one, other):
+            self._count(number, (2 + 2 * len(self._among)) ** 2)
         if (kind, among) not in self._extremes:
             near = sign * max(sign * one.nearest(), sign * other.nearest())
             step = _WIDTH * self._draw(2**self._bits) / 2**self._bits

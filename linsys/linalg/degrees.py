@@ -43,7 +43,8 @@ _DIGITS = 12
 #: Bits of enclosures whose midpoint is shown.
 _BITS = 512
 _ONE = Range(1.0, 1.0, NEVER)
-#: Bounds of the degrees of numbers that were zero, and taken to be zero everywhere.
+#: Bounds of the degrees of numbers that would have been taken to be zero everywhere where they were
+#: zero at the point.
 _zeros: list[int] = []
 #: What decides comparisons; the point does where this is None.
 _branching: Branching | None = None
@@ -377,8 +378,7 @@ def _sum(a: Rational, b: Rational) -> Rational:
     if a.formal or b.formal:
         made = Rational(formal.simplified(a.element + b.element))
     else:
-        top = max(a.top + b.bottom, b.top + a.bottom)
-        made = Rational(a.value + b.value, top, a.bottom + b.bottom)
+        made = Rational(a.value + b.value, _degree_between(a, b), a.bottom + b.bottom)
     return _known(made, ranges.plus, a, b)
 
 
@@ -404,7 +404,15 @@ def _same(a: Rational, b: Rational) -> bool:
         return True
     if not (a.finite and b.finite) or a.formal != b.formal:
         return False
-    return bool(a.value.terms == b.value.terms if a.formal else a.value == b.value)
+    if a.formal:  # all pairs of coefficients and of powers are counted there
+        return bool(a.value.terms == b.value.terms)
+    _zeros.append(_degree_between(a, b))
+    return bool(a.value == b.value)
+
+
+def _degree_between(a: Rational, b: Rational) -> int:
+    """A bound of the degree of the numerator of a - b."""
+    return max(a.top + b.bottom, b.top + a.bottom)
 
 
 def _quotient(a: Rational, b: Rational) -> Rational:
@@ -451,6 +459,7 @@ def _compare(number: Rational, other: Any, relation: Callable[[Any, Any], bool])
     if a.formal or b.formal:
         outcome = relation(formal.sign(a.element - b.element), 0)
     else:
+        _zeros.append(_degree_between(a, b))
         outcome = bool(relation(a.value, b.value))
     if not _constant(number, operand):
         formal.recorded(outcome)
@@ -659,8 +668,9 @@ def comparisons() -> tuple[bool, ...]:
 def compared() -> int:
     """By what the chance of an error grows within the block: numbers that were compared.
 
-    The degrees of those that were zero and taken to be zero everywhere, such as determinants, and
-    what :func:`linsys.linalg.formal.compared` counts.
+    The degrees of those that were zero and taken to be zero everywhere, such as determinants, or
+    might have been, such as differences of numbers that were compared; and what
+    :func:`linsys.linalg.formal.compared` and a :class:`Branching` count.
     """
     decided = 0 if _branching is None else _branching.compared
     return sum(_zeros) + formal.compared() + decided

@@ -113,7 +113,7 @@ def times(a: Range, b: Range) -> Range:
 
 def over(a: Range, b: Range) -> Range:
     """a / b, wherever b is not zero."""
-    if b.low < 0 < b.high:
+    if b.low < 0 < b.high or b.low == b.high == 0:
         return Range(-math.inf, math.inf, a.zero)
     if b.high <= 0:
         return negative(over(a, negative(b)))

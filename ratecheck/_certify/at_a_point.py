@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,10 +75,20 @@ def at(claim: Claim, point: Point, sizes: Sizes, source: Source) -> AtPoint:
 
 
 def _difference(measured: Any, bound: Any, of_a_branch: bool) -> int:
-    """The degree of the difference of two sides that are equal."""
-    difference: Rational = Rational(0) + measured - bound
-    if of_a_branch and not difference.finite:
-        return 0  # nothing is said where a side is not a number
-    if not difference.finite or sign(difference.element) != 0:
+    """The degree of the difference of two sides that are equal.
+
+    Nothing is said of a branch on which a side is not a number.
+    """
+    sides: list[Rational] = [Rational(0) + side for side in (measured, bound)]
+    if of_a_branch and any(not side.finite and math.isnan(side.value) for side in sides):
+        return 0
+    if any(not side.finite for side in sides):
+        one, other = (side.nearest() if not side.finite else 0.0 for side in sides)
+        if one != other:  # an infinite side is equal to one that is infinite in the same way
+            names = ("a finite number" if side.finite else f"{side.value}" for side in sides)
+            raise Broken(f"the sides differ: {' and '.join(names)}, at a random point")
+        return 0
+    difference: Rational = sides[0] - sides[1]
+    if sign(difference.element) != 0:
         raise Broken(f"the sides differ by {difference.nearest():.6g} at a random point")
     return difference.top

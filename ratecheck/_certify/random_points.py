@@ -146,6 +146,7 @@ def _numbers(low: Any, width: Any, source: Source) -> Any:
 
 def _within(values: Any, low: float, high: float, source: Source) -> Any:
     """Numbers that lie in [low, high] at all points of the space."""
+    low, high = float(low), float(high)  # an int has no is_integer before Python 3.12
     if not low.is_integer():  # a float stands for a decimal near it
         low = math.nextafter(low, -math.inf)
     if not high.is_integer():

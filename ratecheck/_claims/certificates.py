@@ -466,7 +466,8 @@ def in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSide
         _ = exact.views  # built before, as a view may look at floats
         with no_floats(_LOST_PRECISION):
             measured, bound = _measure(claim, exact, None)
-        if any(value.imag != 0 for side in (measured, bound) for value in side.flat):
+        # also one without an imaginary part, as the product of two roots of negative numbers
+        if any(type(value) is not type(value.real) for s in (measured, bound) for value in s.flat):
             raise Fault("measure returned complex numbers: a root or logarithm of a negative one")
         _refuse_rounded(measured, bound)
         scale = np.full(1, 10.0 ** (10 - digits))
