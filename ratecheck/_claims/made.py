@@ -10,6 +10,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from types import CodeType, ModuleType
 from typing import TypeVar
 
@@ -59,9 +60,9 @@ def file_of(entry: object, function: Callable[..., object] | None) -> str:
         function: of the claim; it may be that of another file, as of a changed claim.
     """
     home = sys.modules.get(getattr(function, "__module__", None) or "")
-    loaded = [one for one in [home, *sys.modules.values()] if isinstance(one, ModuleType)]
     for held in (made_by, _named):
-        for module in loaded:
-            if any(one is entry for one in held(module)):
+        # most claims are made where their function is: thousands of modules need not be looked at
+        for module in chain([home], sys.modules.copy().values()):
+            if isinstance(module, ModuleType) and any(one is entry for one in held(module)):
                 return getattr(module, "__file__", None) or ""
     return inspect.getsourcefile(inspect.unwrap(function)) or "" if function else ""

@@ -104,11 +104,11 @@ def test_high_precision_agrees(kind: str) -> None:
     plain, x0 = LinearRecursion(**given), np.ones((1, D))
     with precision(40):
         exact = LinearRecursion(**{name: precise(value) for name, value in given.items()})
-        for of in (exact.moments(precise(x0), 100), exact.average(precise(x0), 100)):
+        for of in (exact.moments(precise(x0), 20), exact.average(precise(x0), 20)):
             assert all(type(x) is type(precise(1.0)[()]) for x in of.second.ravel())
         pairs = [
-            (plain.moments(x0, 100).second, exact.moments(precise(x0), 100).second),
-            (plain.average(x0, 100).second, exact.average(precise(x0), 100).second),
+            (plain.moments(x0, 20).second, exact.moments(precise(x0), 20).second),
+            (plain.average(x0, 20).second, exact.average(precise(x0), 20).second),
             (plain.limit().second, exact.limit().second),
             (plain.solution, exact.solution),
         ]
@@ -254,7 +254,8 @@ def with_transient(kind: str, order: list[int], precise_: bool = False) -> tuple
     for axis in (1, 2):
         wide["kernel"] = np.take(wide["kernel"], order, axis=axis)
     if precise_:
-        wide, given = ({k: precise(v) for k, v in one.items()} for one in (wide, given))
+        # of one recursion: what is shown of several in float64 need not be in slow numbers
+        wide, given = ({k: precise(v[:1]) for k, v in one.items()} for one in (wide, given))
         for one in (wide, given):  # in high precision the rows of float64 do not sum to one
             one["kernel"] = one["kernel"] / one["kernel"].sum(axis=-1, keepdims=True)
     return LinearRecursion(**wide), LinearRecursion(**given)
