@@ -54,12 +54,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_pytest(
     folder: Path, *options: str, cache: bool = False, flags: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    plugin = ["-p", "no:ratecheck", "-p", "ratecheck.pytest_plugin"]
+    # not all that is installed: importing hypothesis and others takes as long as the rest
+    plugin = ["-p", "ratecheck.pytest_plugin", *(["-p", "xdist"] if "-n" in options else [])]
     plugin += [] if cache else ["-p", "no:cacheprovider"]
     return subprocess.run(
         [sys.executable, *flags, "-m", "pytest", "--rootdir", str(folder), *plugin, *options],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,
@@ -386,7 +387,6 @@ def test_claims_that_a_file_imports_are_tests_of_their_own_file(folder: Path) ->
     assert collected == ["sections/wrong.py::mine.wrong"]
 
 
-@pytest.mark.slow
 @pytest.mark.slow
 def test_a_claim_called_as_those_of_an_installed_paper_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(MINE.read_text().replace('"mine', '"affpcl'))
