@@ -10,6 +10,9 @@ the claim at instances.
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,24 +23,38 @@ from linsys.validate import InputError
 from ratecheck._certify import constants
 from ratecheck._certify.at_a_point import CHANCE, Broken
 from ratecheck._certify.certificate import EVERY, digits, of_identity
-from ratecheck._certify.check import FORMAT, Wrong, apart, interval
+from ratecheck._certify.check import FORMAT, Wrong, apart, in_a_line, interval
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, enclose
 from ratecheck._certify.every_branch import Open
 from ratecheck._certify.gram import certificate as theorems
-from ratecheck._certify.identities import Decided, decide
+from ratecheck._certify.identities import COMBINATIONS, Decided, decide
+from ratecheck._certify.stated import (
+    check_met,
+    repeated,
+    same,
+    sizes_of_instance,
+)
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._verdicts.certificates import revision
 from ratecheck._verdicts.replay import json_in
 
-#: What a certificate has to say, by its kind.
+#: What a certificate has to say, by its kind, and what it may say besides.
 _KEYS = {
     "counterexample": {"bits", "digits", "constants", "assumptions", "cases", "instance"},
     "identity": {"sizes", "all_sizes", "branches", "drawn", "log2_chance"},
     theorems.KIND: theorems.KEYS,
     constants.KIND: constants.KEYS,
 }
-_EVERY = {"id", "revision", "relation", "arithmetic"}
+_MORE = {
+    "counterexample": set[str](),
+    "identity": {"left", "every_branch", "ways"},
+    theorems.KIND: theorems.MORE,
+    constants.KIND: constants.MORE,
+}
+_EVERY, _ANY = {"format", "kind", "id", "revision", "relation", "arithmetic"}, {"file", "seconds"}
+#: What a file of several certificates has; of claims without one nothing is checked.
+_LISTS = {"certificates", "unproved"}
 
 
 @dataclass(frozen=True)
@@ -64,11 +81,11 @@ def check_file(path: Path, references: Sequence[str] = ()) -> Iterator[Checked]:
         InputError: if there is no certificate in the file.
     """
     for content in contents(path):
-        name = str(content.get("id"))
+        name = in_a_line(str(content.get("id")))
         try:
-            yield Checked(name, verify(content, references))
+            yield Checked(name, in_a_line(verify(content, references)))
         except (Refused, InputError) as error:
-            yield Checked(name, "", str(error))
+            yield Checked(name, "", in_a_line(str(error)))
 
 
 def contents(path: Path) -> list[dict[str, Any]]:
@@ -78,6 +95,10 @@ def contents(path: Path) -> list[dict[str, Any]]:
     are_some = isinstance(certificates, list) and bool(certificates)
     if not are_some or not all(isinstance(one, dict) for one in certificates):
         raise InputError(f"file must hold certificates; found none in {path}")
+    if twice := repeated(path.read_bytes()):
+        raise InputError(f"file must have each key once; found {twice!r} twice in {path}")
+    if "certificates" in whole and (others := sorted(set(whole) - _LISTS)):
+        raise InputError(f"file must have certificates and unproved; found {others[0]!r} in {path}")
     return list(certificates)
 
 
@@ -88,18 +109,13 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
         Refused: it does not prove what it says.
         InputError: its claim is not found.
     """
-    kind = content.get("kind")
-    if content.get("format") != FORMAT or kind not in _KEYS:
-        raise Refused(
-            f"`format` and `kind` must be {FORMAT} and one of {', '.join(_KEYS)}; found "
-            f"{content.get('format')!r} and {kind!r}"
-        )
-    if missing := sorted((_EVERY | _KEYS[kind]) - set(content)):
-        raise Refused(f"certificate must have {', '.join(missing)}; found none of it")
+    kind = _kind(content)
     item = _item(content, references)
     claim = item.entry
     if not isinstance(claim, Claim):
         raise Refused(f"`id` must be of a claim about instances; found {item.id}")
+    if "file" in content and not item.origin.endswith(".py"):
+        raise Refused("`file` must be of a claim that is in one; found it of a paper's")
     if content["revision"] != revision(item.origin):
         raise Refused(
             f"`revision` must be that of the claim as it is, {revision(item.origin)}; found "
@@ -122,16 +138,41 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
     )
 
 
+def _kind(content: Mapping[str, Any]) -> str:
+    """The kind of a certificate that has all the keys of its kind, and no other ones."""
+    kind = content.get("kind")
+    if not same(content.get("format"), FORMAT) or not isinstance(kind, str) or kind not in _KEYS:
+        raise Refused(
+            f"`format` and `kind` must be {FORMAT} and one of {', '.join(_KEYS)}; found "
+            f"{content.get('format')!r:.40} and {kind!r:.40}"
+        )
+    needed = _EVERY | _KEYS[kind]
+    if missing := sorted(needed - set(content)):
+        raise Refused(f"certificate must have {', '.join(missing)}; found none of it")
+    if unknown := sorted(set(content) - needed - _MORE[kind] - _ANY):
+        raise Refused(f"certificate must have no other keys; found {', '.join(unknown)}")
+    seconds = content.get("seconds", 0)
+    if type(seconds) not in (int, float) or not 0 <= seconds < math.inf:
+        raise Refused(f"`seconds` must be a number, 0 or more; found {seconds!r:.40}")
+    if not isinstance(content.get("file", ""), str):
+        raise Refused(f"`file` must be text; found {content['file']!r:.40}")
+    return kind
+
+
 def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
     """Evaluate the identity at random points of the checker's own."""
     if claim.relation != "==":
         raise Refused(f"`relation` must be == of an identity; found {claim.relation}")
-    sizes, every = content["sizes"], claim.space.all_sizes()
-    if not sizes or not isinstance(sizes, list) or not all(one in every for one in sizes):
+    sizes, every = content["sizes"], [json.dumps(one) for one in claim.space.all_sizes()]
+    given = [json.dumps(one) for one in sizes] if isinstance(sizes, list) else []
+    if not given or not set(given) <= set(every):
         raise Refused("`sizes` must be combinations of sizes that the claim's space has")
+    if len(set(given)) < len(given):
+        raise Refused("`sizes` must be different; found one twice")
     wanted = sizes if content["branches"] == EVERY else content.get("every_branch", [])
-    if not isinstance(wanted, list) or not all(one in sizes for one in wanted):
-        raise Refused(f"`every_branch` must be some of the `sizes`; found {wanted}")
+    if not isinstance(wanted, list) or not all(json.dumps(one) in given for one in wanted):
+        raise Refused(f"`every_branch` must be some of the `sizes`; found {wanted!r:.80}")
+    _check_left(content, min(len(every), COMBINATIONS) - len(given))
     try:
         decided = decide(claim, sizes=sizes, every=wanted)
     except (Unprovable, Broken) as error:
@@ -139,13 +180,28 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
     except Open as error:
         raise Refused(f"the two sides must be equal on every branch; found {error}") from None
     true = of_identity(item, decided)
+    # of the sizes that are left out the reason is text, and the number is checked above
+    given_only = {"left", "seconds", "file"}
     # how many ways there are may depend on the whole numbers that are drawn
-    counted = {"ways"} if "ways" in true and not true["drawn"] else set()
-    for name in sorted({"arithmetic", *_KEYS["identity"], *counted}):
-        if content.get(name) != true[name]:
-            raise Refused(f"`{name}` must be {true[name]}; found {content.get(name)}")
+    if true["drawn"] and type(content.get("ways")) is int and content["ways"] > 0:
+        given_only |= {"ways"} & set(true)
+    for name in sorted((set(true) | set(content)) - given_only):
+        if name not in true:
+            raise Refused(f"`{name}` must not be there; found {content[name]!r:.80}")
+        if name not in content or not same(content[name], true[name]):
+            raise Refused(f"`{name}` must be {true[name]}; found {content.get(name)!r:.80}")
     which = "all" if decided.all_sizes else f"{len(decided.sizes)} combinations of"
     return f"identity: true for {which} sizes{_where(decided)}, but for a chance below 2^-{CHANCE}"
+
+
+def _check_left(content: Mapping[str, Any], number: int) -> None:
+    """Refuse a count of sizes that are left out which is not that of the space's."""
+    left = content.get("left", "")
+    if number <= 0 and "left" not in content:
+        return
+    if number <= 0 or not re.fullmatch(rf"{number} others: \S.*", str(left)):
+        wanted = f"begin with '{number} others: '" if number > 0 else "not be there"
+        raise Refused(f"`left` must {wanted}, as all other sizes are stated; found {left!r:.80}")
 
 
 def _where(decided: Decided) -> str:
@@ -184,11 +240,13 @@ def _item(content: Mapping[str, Any], references: Sequence[str]) -> Item:
 
 def _cases(content: Mapping[str, Any]) -> list[Case]:
     """The enclosures that are stated."""
+    cases = []
     try:
-        cases = [
-            Case(int(case["entry"]), interval(case["measured"]), interval(case["bound"]))
-            for case in content["cases"]
-        ]
+        for case in content["cases"]:
+            ends = case["measured"], case["bound"]
+            if len(case) != 3 or not all(isinstance(one, list) for one in ends):
+                raise ValueError(f"{case!r:.80}")
+            cases.append(Case(case["entry"], *map(interval, ends)))
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise Refused(f"`cases` must hold enclosures; found {error}") from None
     if not cases:
@@ -199,14 +257,14 @@ def _cases(content: Mapping[str, Any]) -> list[Case]:
 def _compare(content: Mapping[str, Any], stated: Sequence[Case], claim: Claim) -> None:
     """Compute the enclosures anew and refuse those that do not hold them."""
     instance, bits = content["instance"], content["bits"]
-    if not isinstance(instance, dict) or set(instance) != set(claim.space.fields):
-        raise Refused(f"`instance` must have the fields {sorted(claim.space.fields)}")
-    if bits not in (0, *BITS):
+    if type(bits) is not int or bits not in (0, *BITS):
         raise Refused(f"`bits` must be 0 or one of {', '.join(map(str, BITS))}; found {bits!r}")
-    if (content["arithmetic"] == "exact rationals") != (bits == 0):
-        raise Refused(f"`arithmetic` must be of {bits} bits; found {content['arithmetic']!r}")
+    if content["arithmetic"] != (arithmetic := "balls" if bits else "exact rationals"):
+        raise Refused(f"`arithmetic` must be {arithmetic}; found {content['arithmetic']!r:.80}")
     try:
+        sizes_of_instance(claim, instance)
         enclosed = enclose(claim, instance, bits or BITS[0])
+        check_met(claim, instance, enclosed.assumptions)
     except (Undecided, Unprovable, InputError) as error:
         raise Refused(f"`instance` must be evaluated in balls; found {error}") from None
     if bits == 0 and enclosed.bits:
@@ -214,8 +272,8 @@ def _compare(content: Mapping[str, Any], stated: Sequence[Case], claim: Claim) -
     if len(enclosed.cases) != len(stated):
         raise Refused(f"`cases` must be {len(enclosed.cases)}; found {len(stated)}")
     for one, other in zip(stated, enclosed.cases, strict=True):
-        if one.entry != other.entry:
-            raise Refused(f"`entry` must be {other.entry}; found {one.entry}")
+        if not same(one.entry, other.entry):
+            raise Refused(f"`entry` must be {other.entry}; found {one.entry!r:.40}")
         for name in ("measured", "bound"):
             low, high = getattr(one, name)
             least, most = getattr(other, name)
@@ -224,11 +282,11 @@ def _compare(content: Mapping[str, Any], stated: Sequence[Case], claim: Claim) -
                     f"`{name}` must hold [{float(least):.17g}, {float(most):.17g}]; found "
                     f"[{float(low):.17g}, {float(high):.17g}]"
                 )
-    if content["digits"] != (known := digits(enclosed.cases)):
-        raise Refused(f"`digits` must be {known}; found {content['digits']!r}")
-    if dict(enclosed.assumptions) != content["assumptions"]:
-        raise Refused(f"`assumptions` must be {dict(enclosed.assumptions)}")
-    if list(enclosed.constants) != content["constants"]:
-        raise Refused(
-            f"`constants` must be {list(enclosed.constants)}; found {content['constants']}"
-        )
+    true = {
+        "digits": digits(enclosed.cases),
+        "assumptions": dict(enclosed.assumptions),
+        "constants": list(enclosed.constants),
+    }
+    for name, value in true.items():
+        if not same(content[name], value):
+            raise Refused(f"`{name}` must be {value}; found {content[name]!r:.80}")

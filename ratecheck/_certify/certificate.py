@@ -12,6 +12,7 @@ from ratecheck._certify.at_a_point import CHANCE
 from ratecheck._certify.check import FORMAT, Interval
 from ratecheck._certify.enclosures import Case, Enclosed
 from ratecheck._certify.identities import Decided
+from ratecheck._certify.stated import sizes_of_instance
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Whole
 from ratecheck._discover.catalogue import Item
@@ -29,8 +30,13 @@ _SHORT = 40
 def of_counterexample(
     item: Item, instance: Mapping[str, Any], enclosed: Enclosed
 ) -> dict[str, Any]:
-    """The certificate of a counterexample: both sides at an instance, and that they are apart."""
+    """The certificate of a counterexample: both sides at an instance, and that they are apart.
+
+    Raises:
+        Unprovable: the claim is not about instances of these sizes.
+    """
     assert isinstance(item.entry, Claim)
+    sizes_of_instance(item.entry, instance)
     return {
         **head(item, "counterexample"),
         "arithmetic": "balls" if enclosed.bits else "exact rationals",

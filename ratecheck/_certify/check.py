@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -24,6 +25,8 @@ Terms = dict[tuple[tuple[tuple[str, int], ...], tuple[str, ...]], Fraction]
 Matrix = Sequence[Sequence[Fraction]]
 Interval = tuple[Fraction, Fraction]
 
+#: What reading raises where something else stands in the place of what is needed.
+_ILL = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 _TERM = re.compile(r"(?:\(?(-?\d+(?:/\d+)?)\)?(?: |$))?([^<>]*?) ?(?:<(\w+), (\w+)>)?")
 
 
@@ -126,7 +129,7 @@ def assumption(
     (text,) = [s for label, s in told["assumes"].items() if label.partition(". ")[2] == name]
     if text.endswith(" has no negative eigenvalue"):
         body = text.removesuffix(" has no negative eigenvalue")[1:-1]
-        rows = [re.split(r", (?![^<]*>)", row) for row in body.split("; ")]
+        rows = (re.split(r", (?![^<]*>)", row) for row in body.split("; "))
         matrix = [[parsed(entry, parameters) for entry in row] for row in rows]
         if matrix != [list(column) for column in zip(*matrix, strict=True)]:
             raise ValueError("the matrix is not symmetric")
@@ -146,9 +149,7 @@ def parsed(text: str, parameters: set[str]) -> Terms:
     total: Terms = {}
     for part in text.split(" + "):
         found = _TERM.fullmatch(part)
-        if found is None:
-            raise Wrong(f"`theorem` must be made of forms; found {part!r:.60}")
-        number, words, *pair = found.groups()
+        number, words, *pair = found.groups() if found else ("", "?", "", "")
         values = [word for word in words.split() if word.partition("^")[0] not in parameters]
         atom = tuple(sorted(pair)) if pair[0] else tuple(values)
         if (pair[0] and values) or len(values) > 1 or not all(v.isidentifier() for v in values):
@@ -172,14 +173,9 @@ def monomial(text: str, parameters: set[str]) -> tuple[tuple[str, int], ...]:
 
 def times(before: Sequence[tuple[str, int]], form: Terms) -> Terms:
     """A form times a monomial."""
-
-    def product(own: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-        powers = dict(own)
-        for name, power in before:
-            powers[name] = powers.get(name, 0) + power
-        return tuple(sorted(powers.items()))
-
-    return {(product(own), atom): c for (own, atom), c in form.items()}
+    more = Counter(dict(before))
+    products = ((Counter(dict(own)) + more, atom, c) for (own, atom), c in form.items())
+    return {(tuple(sorted(powers.items())), atom): c for powers, atom, c in products}
 
 
 def added(total: Terms, *parts: tuple[Fraction | int, Terms]) -> Terms:
@@ -202,7 +198,7 @@ def rationals(rows: Any, size: int) -> list[list[Fraction]]:
         symmetric = all(matrix[i][j] == matrix[j][i] for i in range(size) for j in range(i))
         if len(matrix) == size and all(len(row) == size for row in matrix) and symmetric:
             return matrix
-    except (IndexError, TypeError, ValueError, ZeroDivisionError):
+    except _ILL:
         pass
     raise Wrong(f"`multiplier` must be a symmetric matrix with {size} rows of rationals")
 
@@ -221,14 +217,11 @@ def negative(matrix: Matrix) -> int | None:
         pivot = pivot_row[k]
         if pivot < 0 or (pivot == 0 and any(pivot_row[k:])):
             return k
-        if pivot == 0:
-            continue
         for i in range(k + 1, len(rows)):
-            share = rows[i][k] / pivot
-            if share:
-                for j in range(i, len(rows)):
-                    rows[i][j] -= share * pivot_row[j]
-                    rows[j][i] = rows[i][j]
+            share = rows[i][k] / pivot if pivot else Fraction(0)
+            for j in range(i, len(rows)) if share else ():
+                rows[i][j] -= share * pivot_row[j]
+                rows[j][i] = rows[i][j]
     return None
 
 
@@ -265,13 +258,14 @@ def proves(content: Mapping[str, Any]) -> str:
         told, excess = content["theorem"], rational(content["excess"])
         prove(told, content["terms"], excess)
         more = f" but for the factor 1 + {excess}" if excess else ""
-        known = "; ".join(f"{name}: {form}" for name, form in told["assumes"].items())
-        return f"proved for all dimensions{more}: {told['shows']}, if {known or 'nothing else'}"
+        known = "; ".join(": ".join(pair) for pair in told["assumes"].items())
+        shown = f"follows for all dimensions{more}: {told['shows']}, if {known or 'nothing else'}. "
+        return f"{shown}Not decided: that this is the claim, and that what is assumed is true"
     if content["kind"] == "counterexample":
         pairs = [(interval(case["measured"]), interval(case["bound"])) for case in content["cases"]]
         if not pairs or min(apart(content["relation"], *pair) for pair in pairs) <= 0:
             raise Wrong("`cases` must be one or more, each of which breaks the claim")
-        return "the stated enclosures are apart; that they are the claim's is not checked here"
+        return "the stated enclosures are apart. Not decided: that they are those of the claim"
     if content["kind"] not in ("identity", "constant"):
         raise Wrong(f"`kind` must be one that certificates have; found {content['kind']!r}")
     return ""
@@ -282,15 +276,21 @@ def answers(path: Path) -> Iterator[tuple[str, bool]]:
     try:
         whole = json.loads(path.read_bytes())
         certificates = whole.get("certificates", [whole])
-    except (OSError, ValueError, AttributeError) as error:
+    except (OSError, *_ILL) as error:
         yield f"file must hold certificates; found {path}: {error}", True
         return
     for content in certificates:
+        name = content.get("id") if isinstance(content, dict) else None
         try:
             said = proves(content) or "needs the claim's function: ratecheck certify --check"
-            yield f"{content['id']}: {said}", False
-        except (Wrong, LookupError, TypeError, ValueError, ArithmeticError) as error:
-            yield f"{content.get('id')}: refused: {error}", True
+            yield in_a_line(f"{name}: {said}. Nothing else was read"), False
+        except (Wrong, *_ILL) as error:
+            yield in_a_line(f"{name}: refused: {error}"), True
+
+
+def in_a_line(text: str) -> str:
+    """Text of a certificate as it is shown: on one line, whatever is in it."""
+    return "".join(one if one.isprintable() else "?" for one in text)
 
 
 if __name__ == "__main__":

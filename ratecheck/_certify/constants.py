@@ -28,6 +28,7 @@ from ratecheck._certify.check import interval, rational
 from ratecheck._certify.cover import Chart, Cover, Weights, charts_of, independent
 from ratecheck._certify.enclosures import BITS, Unprovable, enclose
 from ratecheck._certify.examine import Problem, Unscaled, problem
+from ratecheck._certify.stated import check_met, check_sizes, same, sizes_of_instance
 from ratecheck._claims.certificates import certify as in_high_precision, ratio
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault, Fields, Sizes
@@ -40,6 +41,7 @@ __all__ = [
     "ARITHMETIC",
     "KEYS",
     "KIND",
+    "MORE",
     "Least",
     "constant",
     "found",
@@ -55,6 +57,8 @@ KIND, ARITHMETIC = "constant", "float64, rounded outward"
 SIGNED = "not negative"
 #: What a certificate has to say of a constant.
 KEYS = {"sizes", "ratio", "target", "alike", "boxes", "tree", "instance"}
+#: What it may say besides.
+MORE = {"charts", "bound"}
 #: How far above the ratio found a constant is proved: of bounds that are attained, of others, and
 #: of all where that took little time.
 ATTAINED, WITHIN, CLOSE = 0.019, 0.0095, 0.0005
@@ -110,13 +114,8 @@ def of_sizes(claim: Claim, sizes: Sizes) -> Claim:
     Raises:
         InputError: the space has other sizes.
     """
+    check_sizes(claim, sizes)
     space = claim.space
-    if set(sizes) != set(space.sizes):
-        raise InputError(f"`sizes` must be of {sorted(space.sizes)}; found {sorted(sizes)}")
-    for name, size in sizes.items():
-        low, high = space.sizes[name]
-        if not isinstance(size, int) or not low <= size <= high:
-            raise InputError(f"size `{name}` must be from {low} to {high}; found {size!r}")
 
     def fits(corner: Fields) -> bool:
         stacks = {name: np.asarray(corner[name], dtype=float)[None] for name in space.fields}
@@ -164,7 +163,9 @@ def at_least(claim: Claim, instance: Mapping[str, Any]) -> Fraction | None:
             enclosed = enclose(claim, instance, bits)
         except (Undecided, Unprovable, InputError):
             continue
-        if "not met" in enclosed.assumptions.values():  # what the claim is given, or assumes
+        try:
+            check_met(claim, instance, enclosed.assumptions)
+        except Unprovable:  # what the claim is given, or assumes
             return None
         ratios = []
         for case in enclosed.cases:
@@ -221,23 +222,19 @@ def verify_found(content: Any, claim: Claim) -> None:
     """
     try:
         low = rational(content["ratio"])
-        sizes = {str(name): int(size) for name, size in content["sizes"].items()}
-        instance = content["instance"]
-        arrays = {
-            name: np.asarray(instance[name], dtype=float)[None] for name in claim.space.fields
-        }
+        sizes, instance = content["sizes"], content["instance"]
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise Unprovable(
             f"`ratio`, `sizes` and `instance` must be those of an instance: {error!r}"
         ) from None
-    of_sizes(claim, sizes)
+    check_sizes(claim, sizes)
+    given = sizes_of_instance(claim, instance)
+    if given != sizes:
+        raise Unprovable(f"`instance` must be of the sizes {sizes}; found {given}")
     least_ratio = at_least(claim, instance)
     if least_ratio is None or least_ratio < low:
         shown = None if least_ratio is None else float(least_ratio)
         raise Unprovable(f"the ratio at `instance` must be {low} or more; found {shown}")
-    given = claim.space.sizes_of(arrays)
-    if given != sizes:
-        raise Unprovable(f"`instance` must be of the sizes {sizes}; found {given}")
 
 
 def constant(
@@ -467,8 +464,8 @@ def verify(content: Mapping[str, Any], claim: Claim) -> str:
         Unprovable: it does not prove what it says.
     """
     known = replayed(content, claim)
-    if content.get("bound", known.get("bound")) != known.get("bound"):
-        raise Unprovable(f"`bound` must be that of the boxes; found {content['bound']!r}")
+    if "bound" in content and not ("bound" in known and content["bound"] == SIGNED):
+        raise Unprovable(f"`bound` must be that of the boxes; found {content['bound']!r:.80}")
     return said(content)
 
 
@@ -486,28 +483,34 @@ def replayed(content: Mapping[str, Any], claim: Claim) -> dict[str, str]:
         raise Unprovable(f"`arithmetic` must be {ARITHMETIC}; found {content['arithmetic']!r}")
     try:
         low, high = interval(content["ratio"])
-        target = float(content["target"])
+        target, tree, sizes = float(content["target"]), content["tree"], content["sizes"]
         alike = [tuple(map(rational, row)) for row in content["alike"]]
-        sizes = {str(name): int(size) for name, size in content["sizes"].items()}
-        proved, tree = float(high), str(content["tree"])
-        proved = proved if Fraction(proved) <= high else float(np.nextafter(proved, 0.0))
         charts = [tuple(chart) for chart in content.get("charts", [])]
+        lists = content["ratio"], content["alike"], *content["alike"], *content.get("charts", [])
+        if not all(isinstance(one, list) for one in lists):
+            raise ValueError("not a list")
+        if content["target"] != repr(target) or not isinstance(tree, str):
+            raise ValueError("not the text of a float")
+        proved = float(high)
+        proved = proved if Fraction(proved) <= high else float(np.nextafter(proved, 0.0))
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise Unprovable(
-            f"`ratio`, `target`, `alike` and `sizes` must be numbers: {error}"
+            f"`ratio`, `target` and `alike` must be numbers, as text in lists: {error}"
         ) from None
     if not (0 <= low <= high and 0 < target <= proved):
         raise Unprovable(
             "`ratio` must be two numbers in order, and `target` not above them; "
             f"found {content['ratio']} and {target}"
         )
-    of_sizes(claim, sizes)
+    check_sizes(claim, sizes)
     cover_problem = _checked(claim, sizes, alike, charts)
     boxes, signed = replay(cover_problem, tree, target, proved)
-    if boxes != content["boxes"]:
-        raise Unprovable(f"`boxes` must be {boxes}; found {content['boxes']!r}")
+    if not same(boxes, content["boxes"]):
+        raise Unprovable(f"`boxes` must be {boxes}; found {content['boxes']!r:.80}")
     if low > 0:
         verify_found({**content, "ratio": content["ratio"][0]}, claim)
+    elif sizes_of_instance(claim, content["instance"]) != sizes:
+        raise Unprovable(f"`instance` must be of the sizes {sizes}; found others")
     return {"bound": SIGNED} if signed and high < 1 else {}
 
 

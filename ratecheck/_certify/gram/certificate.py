@@ -22,12 +22,14 @@ from ratecheck._certify.gram.declared import (
 from ratecheck._certify.gram.proof import prove
 from ratecheck._certify.gram.solve import Unproved
 from ratecheck._certify.gram.verify import told, verify
+from ratecheck._certify.stated import same
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item
 from ratecheck._verdicts.certificates import in_words
 
-#: What a certificate of this kind has to say; it may say ``found`` besides.
-KIND, KEYS = "quadratic", {"theorem", "excess", "terms"}
+#: What a certificate of this kind has to say, and what it may say besides.
+KIND, KEYS, MORE = "quadratic", {"theorem", "excess", "terms"}, {"found"}
+_TERM, _FOUND = {"of", "multiplier"}, {"ratio", "sizes", "instance"}
 
 
 def of_theorem(item: Item, theorem: Theorem) -> dict[str, Any]:
@@ -112,16 +114,21 @@ def check(content: Mapping[str, Any], item: Item) -> str:
         raise Wrong(
             f"`excess` must be a rational, 0 or more; found {content['excess']!r}"
         ) from None
-    if content["theorem"] != true:
+    if content["excess"] != str(excess):
+        raise Wrong(f"`excess` must be written {excess}; found {content['excess']!r:.80}")
+    if not same(content["theorem"], true):
         raise Wrong("`theorem` must be what is declared; found another one")
     if content["arithmetic"] != "exact rationals":
         raise Wrong(f"`arithmetic` must be exact rationals; found {content['arithmetic']!r}")
-    if not isinstance(content["terms"], list) or not all(
-        isinstance(term, Mapping) for term in content["terms"]
+    terms, near = content["terms"], content.get("found", dict.fromkeys(_FOUND))
+    if not isinstance(terms, list) or not all(
+        isinstance(term, Mapping) and set(term) == _TERM for term in terms
     ):
         raise Wrong("`terms` must be a list of multipliers; found something else")
+    if not isinstance(near, Mapping) or set(near) != _FOUND:
+        raise Wrong(f"`found` must have {', '.join(sorted(_FOUND))}; found other keys")
     try:
-        verify(theorem.problem, content["terms"], excess)
+        verify(theorem.problem, terms, excess)
         if reason := disagreement(theorem, item.entry):
             raise Wrong(reason)
         if "found" in content:

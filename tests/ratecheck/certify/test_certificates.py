@@ -168,7 +168,7 @@ FALSE = {
     "another instance": ("square", set_to("instance", "x", 0.26), "`measured` must hold"),
     "an instance that holds": ("root", set_to("instance", "x", 0.8), "must hold"),
     "another field": ("square", set_to("instance", {"y": 0.25}), "`instance` must have"),
-    "an instance outside": ("given", set_to("instance", "x", 0.75), "must hold"),
+    "an instance outside": ("given", set_to("instance", "x", 0.75), "does not meet 'x < 1/2'"),
     "an instance of no domain": ("square", set_to("instance", "x", 5.0), "must be of its domain"),
     "an instance without end": ("square", set_to("instance", "x", 1e999), "claim's space"),
     "an instance of another shape": ("square", set_to("instance", "x", [0.2]), "claim's space"),

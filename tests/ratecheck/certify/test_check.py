@@ -58,10 +58,27 @@ def test_theorems_of_papers_are_verified_from_their_file_alone(paper: str) -> No
     certificates = kept.read(KEPT[paper])["certificates"]
     for one, line in zip(certificates, said.splitlines(), strict=True):
         begins = {
-            "quadratic": f"proved for all dimensions: {one.get('theorem', {}).get('shows')}, if ",
-            "counterexample": "the stated enclosures are apart; that they are the claim's is not",
+            "quadratic": f"follows for all dimensions: {one.get('theorem', {}).get('shows')}, if ",
+            "counterexample": "the stated enclosures are apart. Not decided: that they are",
         }.get(one["kind"], "needs the claim's function: ratecheck certify --check")
         assert line.startswith(f"{one['id']}: {begins}"), line
+        assert line.endswith(". Nothing else was read")
+
+
+def test_it_says_from_what_a_bound_follows_and_what_is_not_decided(tmp_path: Path) -> None:
+    """An assumption that somebody added and a text that somebody changed are seen as such."""
+    content = of_kind("quadratic", "firm.lemma1")
+    content["theorem"]["assumes"]["99. it is false"] = "(-1) >= 0"
+    content["theorem"]["text"] = "Everything holds."
+    content["id"] = "firm.lemma1: follows\nfirm.all"
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps({"certificates": [content, 5]}))
+    status, said = alone(CHECKER, path)
+    assert status == 1
+    assert said.count("\n") == 2
+    assert "99. it is false: (-1) >= 0. Not decided: that this is the claim, and that what" in said
+    assert "Everything" not in said
+    assert "None: refused: " in said
 
 
 def of_kind(kind: str, name: str = "") -> dict[str, Any]:

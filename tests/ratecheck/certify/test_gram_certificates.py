@@ -232,7 +232,7 @@ FALSE: dict[str, tuple[str, Change, str]] = {
         lambda c: c["found"].update(sizes={"d": 3}),
         "`instance` must be of the sizes",
     ),
-    "no instance": ("mix", lambda c: c["found"].pop("instance"), "must be those of an instance"),
+    "no instance": ("mix", lambda c: c["found"].pop("instance"), "`found` must have instance"),
     "a key left out": ("mix", lambda c: c.pop("terms"), "certificate must have terms"),
 }
 
