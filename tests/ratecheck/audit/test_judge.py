@@ -73,6 +73,38 @@ def test_a_side_without_agents_counts_for_all() -> None:
     )
 
 
+#: What a measure of one instance may return for 3 and 4, or for two entries: numbers of any type.
+SIDES = [
+    (3.0, 4.0), (np.float64(3), 4.0), (3, 4), (3.0, 4), [3.0, 4.0], np.array([3.0, 4.0]),
+    (np.array(3.0), np.array(4.0)), (np.array([3.0]), np.array([[4.0]])), ([3.0], 4),
+    (np.float32(3), np.int64(4)), (Fraction(3), Fraction(4)), (np.array([3.0, 1.0]), 4),
+    (np.array([3.0, 1.0]), np.array([4.0, 4.0])), (np.array([3, 1]), np.array([4.0, 4.0])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("sides", SIDES, ids=repr)
+def test_equal_numbers_of_any_type_are_equal_sides(sides: Any) -> None:
+    single = rc.Space(fields={"m": rc.reals(), "b": rc.reals()})
+    found = evaluate(claim(measure=lambda s: sides, space=single), Batch(single, one(1.0, 1.0), {}))
+    assert (found.measured.tolist(), found.bound.tolist()) == ([3.0], [4.0])
+    assert found.measured.dtype == found.bound.dtype == np.float64
+    assert found.tightness == pytest.approx([0.75])
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        (np.zeros(0), np.zeros(0)), (True, 1.0), (1.0, np.True_), (1.0, 1j), (1.0, "x"),
+        (1.0,), (1.0, 2.0, 3.0), (np.zeros(2), np.zeros(3)), (np.float64("nan"), 1.0),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_number_is_a_fault(sides: Any) -> None:
+    single = rc.Space(fields={"m": rc.reals(), "b": rc.reals()})
+    with pytest.raises(Fault, match=r"^measure "):
+        evaluate(claim(measure=lambda s: sides, space=single), Batch(single, one(1.0, 1.0), {}))
+
+
 def test_instances_must_come_first() -> None:
     turned = claim(measure=lambda s: (s.x.T, s.y.T), space=VECTORS)
     fields = {"x": np.ones((3, 2)), "y": np.ones((3, 2))}
