@@ -24,10 +24,17 @@ Importing it needs PyTorch, which a plain installation leaves out:
 ``pip install 'ratecheck[llm]'``.
 """
 
+from linsys.validate import InputError
+
+
+class NotInstalledError(InputError, ImportError):
+    """What a plain installation leaves out; a command says it in one line, without a traceback."""
+
+
 try:
     import torch  # noqa: F401
 except ImportError as error:
-    raise ImportError(
+    raise NotInstalledError(
         "lora_bridge needs PyTorch, which is not installed; "
         "install it with: pip install 'ratecheck[llm]'"
     ) from error

@@ -30,10 +30,11 @@ of the summary says so.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from itertools import product
@@ -50,8 +51,9 @@ if TYPE_CHECKING:
 
 #: Claims that are tests already, by id, and where they are: a module may hold those of others.
 _SEEN = pytest.StashKey[dict[str, "tuple[Entry, str]"]]()
-#: What says where to look, "paths", "testpaths" or "nothing", and which files the project names.
-_ASKED = pytest.StashKey[tuple[str, list[str]]]()
+#: What says where to look, "paths", "testpaths" or "nothing", and which files the project names
+#: that are of no installed paper; None without a table.
+_ASKED = pytest.StashKey[tuple[str, list[str] | None]]()
 #: Files with claims that nothing asks for.
 _PASSED_OVER = pytest.StashKey[set[Path]]()
 #: Files that mention ratecheck and whose text makes no claim.
@@ -73,6 +75,8 @@ _IMPORTS = re.compile(
 )
 #: A paper's folders whose files make no claims.
 _OTHER_PARTS = {"bridge", "figures", "rates"}
+#: So many files are named in a line.
+_LISTED = 3
 #: CPU seconds of compilation after which a terminal is told why nothing happens.
 _LONG = 1.0
 #: What the report of a claim says that was not judged again.
@@ -110,7 +114,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_ASKED] = where.get(config.args_source, "nothing"), named
     if config.getoption("ratecheck") and config.args_source == sources.TESTPATHS:
         places = [Path(place).resolve() for place in config.args]
-        config.args += [path for path in named if not any(map(Path(path).is_relative_to, places))]
+        config.args += [
+            path for path in named or () if not any(map(Path(path).is_relative_to, places))
+        ]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -157,19 +163,21 @@ def _is_asked_for(path: Path, session: pytest.Session) -> bool:
             return True
         if not config.getoption("ratecheck"):
             return False
-    is_named = str(path.resolve()) in named and path.parent.name not in _OTHER_PARTS
+    is_of_project = str(path.resolve()) in (named or ())
+    is_named = is_of_project and path.parent.name not in _OTHER_PARTS
     if session.isinitpath(path):  # pytest imports it, whatever it says
         return True
     if config.getoption("ratecheck"):
         if where == "paths":
             return True
         return is_named if named else b"ratecheck" in path.read_bytes()
-    if is_named:
-        return True
+    if is_of_project:
+        return is_named
     is_imported = any(map(path.match, config.getini("python_files")))  # by pytest anyway
     is_given = where == "paths" or (where == "testpaths" and not named)
     if not _makes_claims(path):
-        if is_given and not is_imported and b"ratecheck" in path.read_bytes():
+        is_unknown = is_given and not is_imported and named is None
+        if is_unknown and b"ratecheck" in path.read_bytes():
             config.stash.setdefault(_NOT_IMPORTED, set()).add(path)
         return False
     if is_given or is_imported:
@@ -217,12 +225,12 @@ def _imported_by(path: Path, text: bytes) -> Iterator[Path]:
             yield from (file.resolve() for file in files if name and file.is_file())
 
 
-def _named_by_the_project() -> list[str]:
-    """The files that the table of the current project names."""
+def _named_by_the_project() -> list[str] | None:
+    """The files that the table of the current project names, None without a table."""
     from ratecheck._discover.table import find_table
 
     if find_table(lambda fault: None) is None:  # which imports nothing
-        return []
+        return None
     from linsys.validate import InputError
     from ratecheck._discover import project
 
@@ -412,18 +420,23 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if unchanged:
         what = "1 claim has" if unchanged == 1 else f"{unchanged} claims have"
         terminalreporter.write_line(f"{what} not changed since the last pass (--cache-clear)")
-    if passed_over := len(config.stash.get(_PASSED_OVER, ())):
-        what = "1 file" if passed_over == 1 else f"{passed_over} files"
+    if passed_over := config.stash.get(_PASSED_OVER, ()):
         terminalreporter.write_line(
-            f"claims of {what} were not judged: give pytest their path, or name it in `files` of "
-            "[tool.ratecheck] in pyproject.toml"
+            f"not judged: claims of {_counted(passed_over, config)}; give pytest the path, or name "
+            "it in `files` of [tool.ratecheck] in pyproject.toml"
         )
-    if unseen := len(config.stash.get(_NOT_IMPORTED, ())):
-        what = "1 file that mentions" if unseen == 1 else f"{unseen} files that mention"
+    if unseen := config.stash.get(_NOT_IMPORTED, ()):
         terminalreporter.write_line(
-            f"claims of {what} ratecheck were not judged, as the text makes none: give pytest the "
-            "path, or --ratecheck"
+            f"not imported: {_counted(unseen, config)}, whose text mentions ratecheck and makes no "
+            "claim; give pytest the path, or --ratecheck"
         )
+
+
+def _counted(paths: Collection[Path], config: pytest.Config) -> str:
+    """How many files, and the first of them: "3 files (a.py, b.py, ...)"."""
+    shown = sorted(os.path.relpath(path, config.invocation_params.dir) for path in paths)
+    named = ", ".join(shown[:_LISTED]) + ", ..." * (len(shown) > _LISTED)
+    return f"{len(shown)} file{'s' * (len(shown) > 1)} ({named})"
 
 
 def _check_options(config: pytest.Config) -> None:

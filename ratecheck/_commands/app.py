@@ -421,12 +421,8 @@ def chat(
 
 def _begin_with_models() -> None:
     """Import the side of language models, and have it say what takes a while."""
-    from linsys.validate import InputError
+    import lora_bridge  # noqa: F401
 
-    try:
-        import lora_bridge  # noqa: F401
-    except ImportError as error:
-        raise InputError(str(error)) from None
     logging.basicConfig(format="ratecheck: %(message)s")
     logging.getLogger("lora_bridge").setLevel(logging.INFO)
 

@@ -113,3 +113,5 @@ def test_it_is_listed_and_its_tests_pass(project: Path) -> None:
     code, output = run(project, "-q", "-p", "no:cacheprovider", module="pytest")
     assert code == 0, output
     assert "14 passed" in output
+    assert "not judged" not in output
+    assert "not imported" not in run(project, "-q", "my_paper", module="pytest")[1]

@@ -158,8 +158,8 @@ def test_claims_that_are_passed_over_are_mentioned(tmp_path: Path, workers: Any)
     (tmp_path / "claims" / "other.py").write_text("import ratecheck\n1 / 0\n")
     done = run_pytest(tmp_path, *workers)
     assert "no tests ran" in done.stdout
-    said = "claims of 1 file were not judged: give pytest their path, or name it in `files` of "
-    assert said + "[tool.ratecheck] in pyproject.toml" in done.stdout.splitlines()
+    said = "not judged: claims of 1 file (claims/mine.py); give pytest the path, or name it in "
+    assert said + "`files` of [tool.ratecheck] in pyproject.toml" in done.stdout.splitlines()
     (tmp_path / "pytest.ini").write_text("[pytest]\nratecheck_claims = elsewhere/*.py\n")
     assert "not judged" not in run_pytest(tmp_path, *workers).stdout
 
@@ -233,8 +233,8 @@ def test_what_no_text_shows_is_judged_by_its_path_and_counted_in_a_folder(tmp_pa
     (tmp_path / "claims" / "test_it.py").write_text("import ratecheck\n")
     assert collected(tmp_path, "claims/third.py") == (0, ["claims/third.py::mine.third"])
     said = (
-        "claims of 1 file that mentions ratecheck were not judged, as the text makes none: give "
-        "pytest the path, or --ratecheck"
+        "not imported: 1 file (claims/third.py), whose text mentions ratecheck and makes no "
+        "claim; give pytest the path, or --ratecheck"
     )
     assert said in run_pytest(tmp_path, "claims").stdout.splitlines()
     assert said in run_pytest(tmp_path, "-n", "2", "claims").stdout.splitlines()
