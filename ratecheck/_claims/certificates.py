@@ -256,6 +256,8 @@ def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, N
 def _is_plain(side: Any) -> bool:
     """Whether a side is one number that float64 has, of a type that is nothing else."""
     kind = type(side)
+    if kind is np.ndarray:  # as np.where makes one
+        return bool(side.ndim == 0 and side.dtype == np.float64)
     return kind is np.float64 or kind is float or (kind is int and abs(side) < _EXACT)
 
 
