@@ -36,5 +36,5 @@ try:
 except ImportError as error:
     raise NotInstalledError(
         "lora_bridge needs PyTorch, which is not installed; "
-        "install it with: pip install 'ratecheck[llm]'"
+        "install it with: pip install 'ratecheck[llm]', or in a clone '.[llm]'"
     ) from error

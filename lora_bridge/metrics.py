@@ -271,7 +271,7 @@ def check_tensorboard() -> None:
     except ImportError:
         raise InputError(
             "extra `tensorboard` must be installed; found no tensorboard: "
-            "pip install 'ratecheck[tensorboard]'"
+            "pip install 'ratecheck[tensorboard]', or in a clone '.[tensorboard]'"
         ) from None
 
 

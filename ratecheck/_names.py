@@ -81,11 +81,11 @@ def check_installed(extra: str, *modules: str) -> None:
     >>> check_installed("images", "a_library_that_nobody_wrote")
     Traceback (most recent call last):
         ...
-    linsys.validate.InputError: extra `images` must be installed; found no a_library_that_nobody_wrote: pip install 'ratecheck[images]'
+    linsys.validate.InputError: extra `images` must be installed; found no a_library_that_nobody_wrote: pip install 'ratecheck[images]', or in a clone '.[images]'
     """  # noqa: E501
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(
             f"extra `{extra}` must be installed; found no {', '.join(missing)}: "
-            f"pip install 'ratecheck[{extra}]'"
+            f"pip install 'ratecheck[{extra}]', or in a clone '.[{extra}]'"
         )

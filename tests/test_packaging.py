@@ -174,8 +174,20 @@ def test_what_needs_an_extra_names_it_in_a_line(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"ratecheck: extra `{extra}` must be installed; found no {missing}: "
-        f"pip install 'ratecheck[{extra}]'\n"
+        f"pip install 'ratecheck[{extra}]', or in a clone '.[{extra}]'\n"
     )
+
+
+def test_a_theorem_beside_a_claim_costs_nobody_the_verdict_who_cannot_prove_it(
+    tmp_path: Path,
+) -> None:
+    text = (ROOT / "docs" / "certificates.md").read_text()
+    (program,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.S) if "gram" in one)
+    (tmp_path / "mine.py").write_text(program.replace("print(", "# print("))
+    command = ["audit", str(tmp_path / "mine.py"), "--json", "--out", str(tmp_path)]
+    done = run_without(OPTIONAL, f"from ratecheck._commands.app import main; main({command})")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"verdict": "holds"' in done.stdout
 
 
 def test_every_extra_is_asked_for_by_its_name() -> None:
@@ -192,7 +204,7 @@ def test_bridge_without_torch_names_the_install_command() -> None:
     done = run_without(["torch"], "import lora_bridge")
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("ImportError: ")
+    assert last.startswith("lora_bridge.NotInstalledError: ")
     assert "pip install 'ratecheck[llm]'" in last
 
 

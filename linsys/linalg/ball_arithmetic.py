@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import flint
 import numpy as np
 
+from linsys.linalg._flint import flint
 from linsys.linalg._precise import Numbers
 from linsys.linalg.ball_matrices import (
     eigenvalue_range,

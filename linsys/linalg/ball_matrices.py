@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-import flint
 import numpy as np
 
 from linsys.linalg import _precise
+from linsys.linalg._flint import flint
 from linsys.linalg._precise import Numbers
 from linsys.linalg.balls import (
     Ball,

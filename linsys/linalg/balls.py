@@ -29,10 +29,10 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, TypeVar
 
-import flint
 import numpy as np
 
 from linsys.linalg import _precise
+from linsys.linalg._flint import flint
 
 __all__ = [
     "Ball",

@@ -23,10 +23,10 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
-import flint
 import numpy as np
 
 from linsys.linalg import _precise, ball_matrices, formal, formal_functions, ranges
+from linsys.linalg._flint import flint
 from linsys.linalg._precise import Numbers
 from linsys.linalg.balls import Ball, as_arb, exact_value
 from linsys.linalg.branching import Branching

@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import flint
+from linsys.linalg._flint import flint
 
 __all__ = [
     "Element",

@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import flint
-
+from linsys.linalg._flint import flint
 from linsys.linalg.formal import (
     ONE,
     SMALL,

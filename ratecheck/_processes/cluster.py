@@ -77,7 +77,8 @@ def on_cluster(
         import distributed
     except ImportError:
         raise InputError(
-            "`scheduler` must have Dask; found none: pip install 'ratecheck[dask]'"
+            "`scheduler` must have Dask; found none: pip install 'ratecheck[dask]', or in a clone "
+            "'.[dask]'"
         ) from None
     shared = Path(folder).resolve()
     with contextlib.ExitStack() as stack:

@@ -43,7 +43,7 @@ class Place:
         except ImportError:
             raise InputError(
                 f"fsspec must be installed for {self.address}; found none: "
-                "pip install 'ratecheck[dask]'"
+                "pip install 'ratecheck[dask]', or in a clone '.[dask]'"
             ) from None
         try:
             return fsspec.core.url_to_fs(self.address)[0]

@@ -219,7 +219,8 @@ def test_without_dask_a_line_says_what_to_install(
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.setenv("RATECHECK_SCHEDULER", "local")
     said = ratecheck("run", "toy/decay", "--out", tmp_path)
-    line = "`scheduler` must have Dask; found none: pip install 'ratecheck[dask]'"
+    line = "`scheduler` must have Dask; found none: pip install 'ratecheck[dask]', "
+    line += "or in a clone '.[dask]'"
     assert (said.code, said.out, said.err) == (2, "", f"ratecheck: {line}\n")
 
 

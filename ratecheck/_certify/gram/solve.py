@@ -82,7 +82,7 @@ def solve(equations: System, measured: Form, bound: Form, goal: str) -> Solution
     Raises:
         Unproved: there are none of this form.
     """
-    check_installed("certify", "cvxpy")
+    check_installed("certify", "cvxpy", "flint")
     import cvxpy
 
     cp: Any = cvxpy  # which has types for a part of its names
