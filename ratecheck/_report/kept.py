@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from ratecheck._verdicts.certificates import (
     FILE,
     FOLDER,
     assumptions,
+    file_of,
     in_words,
     left_by_certify,
     read,
@@ -24,6 +27,9 @@ from ratecheck._verdicts.certificates import (
 from ratecheck._verdicts.evidence import Evidence, assumed, of_audit, of_certificate
 from ratecheck._verdicts.records import Records, Result, revisions_of_claims
 from ratecheck._verdicts.verdict import Verdict, evidence
+
+#: More files of one folder are not named one by one.
+_NAMED = 3
 
 
 def latest(item: Item, records: Records) -> Result | None:
@@ -41,6 +47,23 @@ def latest(item: Item, records: Records) -> Result | None:
 def proof(item: Item) -> str:
     """What the current certificate of a claim proves; empty without one."""
     return _proof(item.origin, item.id)
+
+
+def check_again(items: Iterable[Item]) -> str:
+    """The command that checks the certificates that decide about claims; empty without one.
+
+    Whoever reads a certificate here takes its words: only this command computes anything anew.
+    """
+    files = [_file(item.origin, item.id) for item in items if proof(item)]
+    folders = Counter(file.parent for file in files if file.name != FILE)
+    many = {folder for folder, count in folders.items() if count > _NAMED}
+    shown = [
+        f"{shlex.quote(str(file.parent))}/*.json"
+        if file.parent in many
+        else shlex.quote(str(_from_here(file)))
+        for file in files
+    ]
+    return f"ratecheck certify --check {' '.join(dict.fromkeys(shown))}" if files else ""
 
 
 def assumes(item: Item) -> list[str]:
@@ -101,6 +124,15 @@ def _certificate(origin: str, name: str) -> Mapping[str, Any] | None:
     return certificate
 
 
+def _file(origin: str, name: str) -> Path:
+    """Where the certificate of a claim is that has one."""
+    folder = None if origin.endswith(".py") else _folder(name.partition(".")[0])
+    if folder is not None:
+        return folder / FILE
+    paths = [results() / FOLDER / file_of(name, constant=constant) for constant in (False, True)]
+    return next((path for path in paths if path.is_file()), paths[0])
+
+
 def _premises(
     origin: str, certificate: Mapping[str, Any], within: Sequence[str]
 ) -> dict[str, Evidence | None]:
@@ -126,8 +158,13 @@ def replay_path(item: Item, records: Records) -> Path:
     theirs = None if folder is None else folder / "counterexamples" / f"{item.id}.json"
     if theirs is None or path.is_file() or not theirs.is_file():
         return path
+    return _from_here(theirs)
+
+
+def _from_here(path: Path) -> Path:
+    """A path as it is shorter to type."""
     here = Path.cwd()
-    return theirs.relative_to(here) if theirs.is_relative_to(here) else theirs
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 @lru_cache

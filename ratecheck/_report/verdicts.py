@@ -19,13 +19,15 @@ from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._report import notation
 from ratecheck._report.describe import file_of
-from ratecheck._report.kept import assumes, decided, latest, proof, replay_path
+from ratecheck._report.kept import assumes, check_again, decided, latest, proof, replay_path
 from ratecheck._report.terminal import console, say, show_list
 from ratecheck._report.words import in_words
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Replayed
 from ratecheck._verdicts.verdict import FLOAT64_ONLY, Verdict, with_option
 
+#: What is said wherever a certificate's words are: anybody may have written the file.
+NOT_CHECKED = "as the file says, and not checked anew"
 _STYLES = {"violated": "yellow", "vacuous": "yellow", "unreachable": "yellow"}
 
 
@@ -64,6 +66,8 @@ def summary(results: Sequence[Result], records: Records) -> list[str]:
     lines = [f"{headline(results)}; {surprise}", f"Verdicts: {records.root}"]
     if any(result.verdict.counterexample for result in results):
         lines.append(f"Counterexamples: {records.counterexamples}")
+    if command := check_again(result.item for result in results):
+        lines.append(f"Certificates: {NOT_CHECKED}: {command}")
     return lines
 
 
@@ -149,6 +153,7 @@ def description(item: Item, records: Records) -> dict[str, Any]:
         "evidence": decided(item, last.evidence if last else "") or "",
         "certificate": proof(item),
         "assumed": assumes(item),
+        "check": check_again([item]),
         "result": last and plain(last),
     }
 
@@ -299,6 +304,7 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
             lines.append(f"  {told}")
             lines += [f"    assumed: {one}" for one in assumes(result.item) if best]
             lines.append(f"  the proof: ratecheck certify {result.item.reference}")
+            lines.append(f"  {NOT_CHECKED}: {check_again([result.item])}")
     if verdict.verdict == "violated":
         lines.append(f"  {' '.join(entry.text.split())}")
     lines += _sides(entry, verdict, best=best)

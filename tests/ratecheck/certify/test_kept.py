@@ -246,7 +246,9 @@ def test_every_page_has_the_same_word_for_the_evidence(
     told = [
         proof(item),
         *(f"assumed: {one}" for one in report_kept.assumes(item)),
-        "the proof: ratecheck",
+        f"the proof: ratecheck certify {name}",
+        "as the file says, and not checked anew: ratecheck certify --check",
+        str(pages / kept.FILE),
     ]
     assert " ".join(told) in " ".join(capsys.readouterr().out.split())
     assert f"| {word} | {MEANING[word]} |" in (pages / "findings.md").read_text()
@@ -364,6 +366,12 @@ def test_certificates_of_a_users_claims_are_found_where_certify_left_them(
     assert evidence() == ["proved at sizes", "proved on branches met", "searched"]
     assert ratecheck("certify", "mine.py::mine.mean", "--constant").code == 0
     assert evidence() == ["proved at sizes", "proved on branches met", "proved at sizes"]
+    page = " ".join(ratecheck("audit", "mine.py").out.split())
+    assert (
+        "Certificates: as the file says, and not checked anew: ratecheck certify --check "
+        "results/certificates/mine.cube.json results/certificates/mine.larger.json "
+        "results/certificates/mine.mean.constant.json" in page
+    )
     shown = " ".join(ratecheck("show", "mine.py::mine.larger").out.split())
     assert (
         "proved on branches met: all of its space (one size), but for a chance below 2^-100"
