@@ -266,7 +266,7 @@ Claims = Annotated[
     typer.Argument(
         metavar="[ID...]",
         help='Ids, papers, sections, patterns ("affpcl.d*"), "Lemma D.1 (f)", files or folders.',
-        show_default="every claim",
+        show_default="those of your project, else every claim",
         autocompletion=completion.claims,
     ),
 ]

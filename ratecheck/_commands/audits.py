@@ -8,7 +8,7 @@ from pathlib import Path
 
 from linsys.validate import InputError
 from ratecheck._commands import listed
-from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._discover.catalogue import Item, claims_of_command, find_claims
 from ratecheck._discover.user_file import importing_within
 from ratecheck._experiment.model import Config
 from ratecheck._names import check_name
@@ -44,7 +44,7 @@ def judge(
     if limit is not None and not 0 < limit < math.inf:
         raise InputError(f"`limit` must be a positive number of seconds; found {limit}")
     with importing_within(LIMITS[effort] if limit is None else limit):
-        items = find_claims(references, broken)
+        items = claims_of_command(references, broken)
     if write is not None:
         check_writable("folder of `--write`", write)
     records = Records(out)
@@ -90,7 +90,7 @@ def list_or_describe(
 
     Without ``in_full`` all is said of a single one.
     """
-    items = find_claims(references, broken)
+    items = claims_of_command(references, broken)
     in_full = len(items) == 1 if in_full is None else in_full
     records = Records(out, writable=False)
     if as_json:

@@ -13,7 +13,7 @@ from linsys.validate import InputError
 from ratecheck._claims.claim import Claim
 from ratecheck._commands.certify_constants import with_constants
 from ratecheck._discover import papers
-from ratecheck._discover.catalogue import Item, find, find_claims
+from ratecheck._discover.catalogue import Item, claims_of_command, find
 from ratecheck._processes import elsewhere
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.export import renew
@@ -43,7 +43,7 @@ def prove(
     """
     from ratecheck._certify.prove import LIMIT, content
 
-    items = find_claims(references)
+    items = claims_of_command(references)
     for folder in filter(None, (out, keep)):
         check_writable("folder of certificates", folder)
     proofs: list[Any] = [None] * len(items)

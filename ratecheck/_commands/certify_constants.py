@@ -11,7 +11,7 @@ from typing import Any
 from linsys.validate import InputError
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault
-from ratecheck._discover.catalogue import Item, find, find_claims
+from ratecheck._discover.catalogue import Item, claims_of_command, find
 from ratecheck._processes import elsewhere
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.export import renew
@@ -49,7 +49,7 @@ def prove(
     from ratecheck._certify.prove import Proof
 
     wanted = sizes_of_text(sizes) if sizes else None
-    items = [item for item in find_claims(references) if _is_bound(item)]
+    items = [item for item in claims_of_command(references) if _is_bound(item)]
     if not items:
         raise InputError("claims must be upper or lower bounds; found none among them")
     for folder in filter(None, (out, keep)):

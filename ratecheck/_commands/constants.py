@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 
-from ratecheck._discover.catalogue import find_claims
+from ratecheck._discover.catalogue import claims_of_command
 from ratecheck._report.terminal import console, dump, say
 from ratecheck._verdicts.constant import ROUNDED, Constant, has_constant, tightest
 from ratecheck._verdicts.verdict import with_option
@@ -25,7 +25,7 @@ def show(
 
     Of several statements those that are no bounds are named at the end.
     """
-    entries = [item.entry for item in find_claims(references, broken)]
+    entries = [item.entry for item in claims_of_command(references, broken)]
     bounds = [entry for entry in entries if has_constant(entry)]
     constants = [tightest(one, effort, seed, limit=limit) for one in bounds or entries]
     if as_json:

@@ -31,7 +31,7 @@ from ratecheck._claims.claim import (
 from ratecheck._discover import papers, project
 from ratecheck._discover.project import raise_fault
 from ratecheck._discover.references import chosen, is_reference, joined, one_of, split_paper
-from ratecheck._discover.table import Broken
+from ratecheck._discover.table import Broken, find_table
 from ratecheck._discover.user_file import load
 from ratecheck._fallback import import_ours
 from ratecheck._names import check_name, check_no_path
@@ -264,6 +264,22 @@ def find_claims(references: Sequence[str] | str, broken: Broken | None = None) -
             known = paper if paper in papers.installed() else None
             chosen += _matching(reference, catalogue(known, broken))
     return _distinct(chosen)
+
+
+def claims_of_command(references: Sequence[str], broken: Broken = raise_fault) -> list[Item]:
+    """The claims that a command is given; without any, those of the project, if it has some.
+
+    Args:
+        references: as of :func:`find_claims`; all claims are "*".
+        broken: as of :func:`find_claims`.
+
+    Raises:
+        InputError: as :func:`find_claims`.
+    """
+    if references or find_table(broken) is None:
+        return find_claims(references, broken)
+    own = [*of_papers(project.installed_papers(broken), broken), *of_project(broken)]
+    return own or find_claims((), broken)
 
 
 def of_file(path: str) -> list[Item]:

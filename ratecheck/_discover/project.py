@@ -237,6 +237,17 @@ def _from_here(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
+def installed_papers(broken: Broken) -> list[str]:
+    """The papers whose package the table names, where that is installed from where it lies."""
+    places = [place.resolve() for place in _places(broken)]
+
+    def is_named(package: str) -> bool:
+        roots = [Path(root).resolve() for root in folders_of(package)]
+        return any(root.is_relative_to(place) for root in roots for place in places)
+
+    return [name for name, package in papers.installed().items() if is_named(package)]
+
+
 def is_installed(path: Path) -> bool:
     """Whether a file is of a paper that is installed from here, and is known as such."""
     for package in papers.installed().values():

@@ -260,6 +260,7 @@ def test_files_of_an_installed_paper_are_no_second_paper(
     monkeypatch.setattr(papers, "installed", lambda group=papers.PAPERS: installed)
     assert [path.name for path in project.files(pytest.fail)] == ["lemma.py"]
     assert ids("mine.mass") == ["mine.mass"]
+    assert [item.id for item in catalogue.claims_of_command(())] == ["mine.mass", "mine.lemma"]
 
 
 def test_claims_of_one_file_correct_those_of_another(write: Write) -> None:
@@ -334,7 +335,7 @@ def test_results_are_in_the_root_of_the_project(
         verdicts = (root / "results" / "audit").rglob("*.json")
         kept.append({path: path.stat().st_mtime_ns for path in verdicts})
         assert f"{place / 'report.html'}\n" == ratecheck("report").out
-        listed = ratecheck("audit", "--list", "mine", "--json")
+        listed = ratecheck("audit", "--list", "--json")  # without a name, those of the project
         assert [row["stored"] for row in json.loads(listed.out)] == ["holds", "holds"]
         assert listed.err == ""
     assert kept[0]
