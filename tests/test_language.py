@@ -26,6 +26,8 @@ def _is_statement(node: ast.AST) -> bool:
 
 def _unclear(source: str) -> Iterator[str]:
     """Public names, and "module", whose docstring names nothing."""
+    if not NOTHING_NAMED.search(source):  # as in nearly all files, which need not be parsed
+        return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
             name = "module" if isinstance(node, ast.Module) else node.name

@@ -296,6 +296,7 @@ print(Records("out", writable=False).path(item, "quick", 0).name)
 """
 
 
+@pytest.mark.slow
 def test_results_are_stored_under_the_same_key_beside_a_user_s_package(tmp_path: Path) -> None:
     program = [sys.executable, "-c", REVISION.format(root=str(ROOT))]
     (tmp_path / "empty").mkdir()
@@ -307,6 +308,7 @@ def test_results_are_stored_under_the_same_key_beside_a_user_s_package(tmp_path:
 NAMED = "import ratecheck as rc; rc.assert_holds('firm.eq18_sharper')"
 
 
+@pytest.mark.slow
 def test_a_paper_of_the_user_s_changes_nothing_of_ours_that_has_its_name(tmp_path: Path) -> None:
     theirs = tmp_path / "experiments" / "firm"
     theirs.mkdir(parents=True)

@@ -93,8 +93,10 @@ def test_claims_and_experiments_are_found_by_their_ids(write: Write) -> None:
 
 
 def test_an_experiment_on_a_model_is_of_the_paper_in_its_folder(
-    write: Write, tmp_path: Path
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # the installed papers have models of their own, whose import takes seconds
+    monkeypatch.setattr(papers, "installed", lambda group=papers.PAPERS: {})
     on_model = DECAY.replace("toy/decay", "bridge/words")
     write({"work/bridge/words.py": on_model})
     assert "bridge/words" not in registry.papers_of_models()  # notes/lemma.py lies elsewhere
@@ -324,7 +326,7 @@ def test_results_are_in_the_root_of_the_project(
     write: Write, ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = write({"work/claims/a.py": a_claim()})
-    folders, kept = (root, root / "work", root / "deep" / "x"), []
+    folders, kept = (root, root / "deep" / "x"), list[dict[Path, int]]()
     for folder in folders:
         monkeypatch.chdir(folder)
         place = Path(os.path.relpath(root / "results"))

@@ -234,27 +234,25 @@ def test_ends_are_rounded_outward(monkeypatch: pytest.MonkeyPatch) -> None:
         verify(proved("root"))
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ratecheck", "certify", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_the_command_proves_writes_and_checks(tmp_path: Path) -> None:
-    done = run(f"{FILE}::mine.*oo*", f"{FILE}::mine.holds", "--out", str(tmp_path), "--json")
-    assert done.returncode == 0, done.stderr
-    told = {one["id"]: one for one in json.loads(done.stdout)}
+def test_the_command_proves_writes_and_checks(
+    ratecheck: Callable[..., Any], tmp_path: Path
+) -> None:
+    written = ("--out", str(tmp_path), "--json")
+    done = ratecheck("certify", f"{FILE}::mine.*oo*", f"{FILE}::mine.holds", *written)
+    assert done.code == 0, done.err
+    told = {one["id"]: one for one in json.loads(done.out)}
     assert told["mine.root"]["certificate"]["bits"] == 64
     assert 0 < told["mine.root"]["certificate"]["seconds"] < 60
     assert told["mine.holds"]["certificate"] is None
     assert [path.name for path in tmp_path.iterdir()] == ["mine.root.json"]
     path = tmp_path / "mine.root.json"
-    done = run("--check", str(path))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("mine.root: violated: measured in [0.3162277")
+    done = ratecheck("certify", "--check", path)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("mine.root: violated: measured in [0.3162277")
     path.write_text(path.read_text().replace('"x": 0.1', '"x": 0.2'))
-    done = run("--check", str(path))
-    assert done.returncode == 1
-    assert done.stdout.startswith("mine.root: refused: `measured` must hold")
+    done = ratecheck("certify", "--check", path)
+    assert done.code == 1
+    assert done.out.startswith("mine.root: refused: `measured` must hold")
 
 
 @pytest.mark.parametrize(
