@@ -262,7 +262,12 @@ def test_files_of_an_installed_paper_are_no_second_paper(
     monkeypatch.setattr(papers, "installed", lambda group=papers.PAPERS: installed)
     assert [path.name for path in project.files(pytest.fail)] == ["lemma.py"]
     assert ids("mine.mass") == ["mine.mass"]
-    assert [item.id for item in catalogue.claims_of_command(())] == ["mine.mass", "mine.lemma"]
+    faults: list[str] = []
+    of_command = catalogue.claims_of_command((), faults.append)
+    assert [item.id for item in of_command] == ["mine.mass"]  # and no lemma of the paper's name
+    (said,) = faults
+    assert "mine.lemma" in said
+    assert said.endswith("must have an id that no installed paper has; found that of work")
 
 
 def test_claims_of_one_file_correct_those_of_another(write: Write) -> None:
