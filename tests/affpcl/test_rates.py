@@ -108,7 +108,7 @@ class TestRates(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
     exact = frozenset({rate_density_ratio})
-    slow = frozenset({rate_delta, rate_t})
+    slow = frozenset({rate_central, rate_delta, rate_n, rate_t})
 
 
 computed, failed = TestRates.table, TestRates.failed

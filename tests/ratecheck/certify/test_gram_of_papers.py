@@ -18,7 +18,7 @@ from ratecheck._verdicts.certificates import read
 
 ITEMS = [(item, stated) for item in find_claims([]) if (stated := theorem_of(item))]
 #: Some quick ones; all of them in the slow tests.
-QUICK = ("firm.lemma1", "affpcl.corF1", "fslora.eq14_corrected", "psl.eq_B9_linear")
+QUICK = ("firm.lemma1", "psl.eq_B9_linear")
 
 #: Theorems with a bound that another one halves or lowers.
 LOOSE = {
