@@ -71,8 +71,9 @@ _FIRST, _OTHERS = 0.2, 0.5
 EFFORT = Effort(random=1_500, examples=1, ascents=2, budget=1_500)
 #: Combinations of sizes that are looked at for one at which the claim says something.
 _SIZES = 12
-#: A ratio from which on a bound that is proved is as good as attained.
-_NEAR = Fraction(999, 1000)
+#: A ratio from which on a bound that is proved is as good as attained; and one from which on its
+#: constant is known to 1 %.
+_NEAR, _KNOWN = Fraction(999, 1000), Fraction(100, 101)
 #: A ratio from which on other searches at the same sizes may come near 1, and their seeds.
 _CLIMBING, _SEEDS = Fraction(9, 10), range(1, 4)
 #: What is said of a certificate is rounded to so many digits, outward.
@@ -183,7 +184,8 @@ def found(claim: Claim) -> dict[str, Any]:
     """What a proof that a bound holds says of its best constant: ``found``, or nothing.
 
     It is a ratio of the two sides that balls prove at an instance, with the instance and its sizes:
-    the largest one that a search finds at any sizes, the smallest ones first, until one is near 1.
+    the largest one that a search finds, the smallest sizes first, up to those at which the constant
+    is known to 1 %.
     """
     best: Least | None = None
     for sizes in claim.space.all_sizes()[:_SIZES]:
@@ -196,11 +198,12 @@ def found(claim: Claim) -> dict[str, Any]:
                 best = one
             if _surely(best) >= _NEAR or _surely(one) < _CLIMBING:
                 break
-        if _surely(best) >= _NEAR:
+        if _surely(best) >= _KNOWN:
             break
     if best is None:
         return {}
-    ratio = rounded(_surely(best), ROUND_FLOOR)
+    exact = str(_surely(best))  # a quotient that rounding would put below what it is
+    ratio = exact if len(exact) <= _DIGITS else rounded(_surely(best), ROUND_FLOOR)
     return {"found": {"ratio": ratio, "sizes": dict(best.sizes), "instance": dict(best.instance)}}
 
 

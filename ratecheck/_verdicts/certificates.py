@@ -27,6 +27,9 @@ _DAMAGED = (LookupError, TypeError, ArithmeticError)
 FOLDER = "certificates"
 #: Numbers of at most so many characters are shown as they are.
 _SHOWN = 18
+#: From this ratio on a bound is attained; and what a constant that is known is at most, times the
+#: one that was found.
+_ATTAINED, _OF_ATTAINED, _OF_OTHERS = 1 - Fraction(1, 10**7), Fraction(102, 100), Fraction(101, 100)
 #: On so many instances the assumptions of a theorem are evaluated, and its two sides compared.
 INSTANCES = 12
 
@@ -142,7 +145,8 @@ def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:
     if certificate["excess"] != "0":
         words += f"; with 1 + {certificate['excess']} times the bound"
     if "found" in certificate:
-        words += f"; the ratio is {float(certificate['found']['ratio']):.6g} at an instance"
+        near = float(Fraction(certificate["found"]["ratio"]))
+        words += f"; the ratio is {near:.6g} at an instance"
     return words
 
 
@@ -210,22 +214,24 @@ def enclosed(kept: Kept) -> int:
 
     A bound that is proved for all dimensions has one if an instance comes so near to it.
 
-    >>> near = {"kind": "quadratic", "excess": "0", "found": {"ratio": "0.995"}}
+    >>> near = {"kind": "quadratic", "excess": "0", "found": {"ratio": "100/101"}}
     >>> far = {"kind": "constant", "ratio": ["0.5", "0.6"]}
     >>> enclosed({"certificates": [near, far, {"kind": "identity"}], "unproved": []})
     1
     """
     ratios = [ratio for c in kept["certificates"] if (ratio := _ratio(c)) is not None]
-    return sum(high <= low * (1.02 if low > 1 - 1e-7 else 1.01) for low, high in ratios)
+    return sum(
+        high <= low * (_OF_ATTAINED if low > _ATTAINED else _OF_OTHERS) for low, high in ratios
+    )
 
 
-def _ratio(certificate: Mapping[str, Any]) -> tuple[float, float] | None:
+def _ratio(certificate: Mapping[str, Any]) -> tuple[Fraction, Fraction] | None:
     """The interval of a bound's best constant."""
     if certificate["kind"] == "constant":
-        low, high = map(float, certificate["ratio"])
+        low, high = map(Fraction, certificate["ratio"])
         return low, high
     if certificate["kind"] == "quadratic" and "found" in certificate:
-        return float(certificate["found"]["ratio"]), 1 + float(Fraction(certificate["excess"]))
+        return Fraction(certificate["found"]["ratio"]), 1 + Fraction(certificate["excess"])
     return None
 
 

@@ -8,6 +8,8 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from decimal import ROUND_FLOOR
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,21 @@ def test_an_instance_near_a_theorem_is_looked_for_from_other_seeds(
     assert float(found(claim)["found"]["ratio"]) > 0.999
     monkeypatch.setattr(constants, "_SEEDS", ())  # mutation
     assert 0.9 < float(found(claim)["found"]["ratio"]) < 0.99
+
+
+def test_the_sizes_of_the_instance_are_the_smallest_at_which_the_constant_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A larger ratio at larger sizes says less; and 100/101 in digits would be no 1 %."""
+    claim = claims_by_id()["affpcl.ex7"]
+    near = found(claim)["found"]
+    assert (near["ratio"], near["sizes"]) == ("100/101", {"S": 1, "d": 1})
+    one = {"kind": "quadratic", "excess": "0", "found": near}
+    assert kept.enclosed({"certificates": [one]}) == 1
+    rounded = {**near, "ratio": constants.rounded(Fraction(100, 101), ROUND_FLOOR)}
+    assert kept.enclosed({"certificates": [{**one, "found": rounded}]}) == 0  # mutation
+    monkeypatch.setattr(constants, "_KNOWN", constants._NEAR)  # mutation
+    assert found(claim)["found"]["sizes"] != {"S": 1, "d": 1}
 
 
 def test_the_readme_adds_up_what_is_kept() -> None:
