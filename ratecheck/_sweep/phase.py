@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 #: Panels of a map; of more values of a third column, so many are shown.
 _PANELS = 4
-#: Ticks of an axis whose values grow by a factor.
-_TICKS = 6
+#: Ticks of an axis whose values grow by a factor: of x, of y.
+_TICKS = 4, 6
 #: Colours are logarithmic where values differ by more than this factor.
 _DECADE = 10.0
 
@@ -53,7 +53,7 @@ def phase_map(
 
     Example::
 
-        done = rc.sweep("affpcl/pays", {"n": [2, 8, 32], "delta": [0.01, 0.1, 1.0]})
+        done = rc.sweep("affpcl/pays", {"n": [2, 8, 32], "seed": [0, 1, 2]})
         rc.phase_map(done, "n", "delta", "ratio", levels=[1.0]).savefig("map.png")
     """
     from matplotlib.colors import LogNorm, Normalize
@@ -78,16 +78,16 @@ def phase_map(
     grid = figure.subplots(1, columns, squeeze=False, sharey=True)[0]
     for ax, at in zip(grid, shown, strict=True):
         here = (at,) if by else ()
-        mesh = ax.pcolormesh(_edges(xs), _edges(ys), medians[here].T, norm=norm, cmap="RdYlBu_r")
+        mesh = ax.pcolormesh(_edges(xs), _edges(ys), medians[here].T, norm=norm, cmap="viridis")
         ax.grid(False)
         ax.set_xlabel(x)
         if by:
             ax.set_title(f"{by} = {outer[0][at]:.4g}")
-        for values, axis in ((xs, ax.xaxis), (ys, ax.yaxis)):
+        for values, axis, ticks in zip((xs, ys), (ax.xaxis, ax.yaxis), _TICKS, strict=True):
             if _grows(values):
                 axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-                chosen = np.unique(np.linspace(0, len(values) - 1, _TICKS).round().astype(int))
-                axis.set_ticks(values[chosen], [f"{values[k]:.4g}" for k in chosen])
+                chosen = np.unique(np.linspace(0, len(values) - 1, ticks).round().astype(int))
+                axis.set_ticks(values[chosen], _labels(values[chosen]))
                 axis.set_ticks([], minor=True)
         _lines(ax, xs, ys, medians[here], levels, "-")
         if predicted is not None:
@@ -111,6 +111,14 @@ def _lines(
         lines = ax.contour(xs, ys, values.T, levels=crossed, colors="black", linestyles=style)
         if style == "-":
             ax.clabel(lines, fontsize=7, fmt="%g")
+
+
+def _labels(values: Column) -> list[str]:
+    """Whole numbers as they are, others with two digits or as many as tell them apart."""
+    if not np.mod(values, 1).any():
+        return [f"{value:g}" for value in values]
+    digits = next(n for n in range(2, 18) if len({f"{v:.{n}g}" for v in values}) == len(values))
+    return [f"{float(f'{value:.{digits}g}'):g}" for value in values]
 
 
 def _grows(values: Column) -> bool:

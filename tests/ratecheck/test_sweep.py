@@ -17,7 +17,7 @@ import pytest
 import ratecheck as rc
 from linsys import InputError
 from ratecheck._processes.cluster import on_cluster
-from ratecheck._sweep import sweep as module
+from ratecheck._sweep import phase, sweep as module
 from ratecheck._sweep.axes import MOST, axes_of
 from ratecheck._sweep.phase import phase_map
 from ratecheck._sweep.place import Place
@@ -246,6 +246,10 @@ def test_a_map_shows_the_cells_and_the_lines(whole: rc.Sweep) -> None:
     _, medians = whole.cells("mse", "replicates", "rate", "t")
     np.testing.assert_array_equal(np.asarray(mesh.get_array()), medians[0].T)
     assert len(panels[0].collections) == 3  # two lines
+    whole_numbers, others = np.array([1.0, 128.0]), np.geomspace(0.003, 0.9, 4)
+    assert phase._labels(whole_numbers) == ["1", "128"]
+    assert phase._labels(others) == ["0.003", "0.02", "0.13", "0.9"]
+    assert phase._labels(np.array([0.101, 0.102])) == ["0.101", "0.102"]
     assert panels[0].get_yscale() == "log"
     assert len(phase_map(whole, "rate", "t", "mse").axes[0].collections) == 1
     with pytest.raises(InputError, match="`method` must have at least two values"):
