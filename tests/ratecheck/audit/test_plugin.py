@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from ratecheck import Known, Options, check_claim, pytest_plugin
 from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._verdicts.replay import replay_file
+from tests.ratecheck.audit._waiting import Waiting, waiting
 
 MINE = Path(__file__).parent / "files" / "mine.py"
 ROOT = Path(__file__).parents[3]
@@ -51,16 +52,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+#: Of every run: without the other plugins that are installed, whose import takes as long as a test.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+_process: list[Waiting | None] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def process() -> Iterator[None]:
+    """One process for all runs that need no interpreter of their own."""
+    with waiting(ENVIRONMENT) as one:
+        _process[:] = [one]
+        yield
+        _process.clear()
+
+
 def run_pytest(
     folder: Path, *options: str, cache: bool = False, flags: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    # not all that is installed: importing hypothesis and others takes as long as the rest
-    plugin = ["-p", "ratecheck.pytest_plugin", *(["-p", "xdist"] if "-n" in options else [])]
-    plugin += [] if cache else ["-p", "no:cacheprovider"]
+    workers = "-n" in options
+    arguments = ["--rootdir", str(folder), "-p", "ratecheck.pytest_plugin"]
+    arguments += ["-p", "xdist"] * workers + ["-p", "no:cacheprovider"] * (not cache)
+    arguments += options
+    (one,) = _process
+    if one is not None and not (workers or flags):
+        return one.run(folder, arguments)
     return subprocess.run(
-        [sys.executable, *flags, "-m", "pytest", "--rootdir", str(folder), *plugin, *options],
+        [sys.executable, *flags, "-m", "pytest", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         check=False,
