@@ -26,6 +26,7 @@ PAGES += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 CHANGES = {
     ("README.md", 1): ("gamma=0.01", "gamma=0.001"),
     ("certificates.md", 0): ("p.show((x - a * g)", "p.show((x + a * g)"),
+    ("certificates.md", 1): ("fx - g.squared / 2", "fx - g.squared / 3"),
     ("expectation.md", 0): ("[0.25, 0.75]", "[0.5, 0.5]"),
     ("expectation.md", 1): ("[0.0, 1.0]", "[0.5, 0.5]"),
     ("expectation.md", 2): ("[0.4, 0.6]", "[0.2, 0.8]"),

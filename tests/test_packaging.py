@@ -182,7 +182,7 @@ def test_a_theorem_beside_a_claim_costs_nobody_the_verdict_who_cannot_prove_it(
     tmp_path: Path,
 ) -> None:
     text = (ROOT / "docs" / "certificates.md").read_text()
-    (program,) = (one for one in re.findall(r"```python\n(.*?)```", text, re.S) if "gram" in one)
+    program = next(one for one in re.findall(r"```python\n(.*?)```", text, re.S) if "gram" in one)
     (tmp_path / "mine.py").write_text(program.replace("print(", "# print("))
     command = ["audit", str(tmp_path / "mine.py"), "--json", "--out", str(tmp_path)]
     done = run_without(OPTIONAL, f"from ratecheck._commands.app import main; main({command})")

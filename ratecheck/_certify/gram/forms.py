@@ -292,6 +292,11 @@ class Statement:
 
 
 def _divisor(value: Any) -> Fraction:
+    if isinstance(value, Form):
+        raise InputError(
+            "`divisor` must be a number, as forms are polynomials in parameters: multiply both "
+            f"sides by it, or give its inverse a name; found {value}"
+        )
     number = exact(value, "divisor")
     if not number:
         raise InputError("`divisor` must not be zero; found 0")
