@@ -138,7 +138,7 @@ def test_a_negative_multiplier_and_a_wrong_identity_are_no_proof() -> None:
         ),
         (lambda p, x, y: x * y.squared, "a vector's factor must hold no vector"),
         (lambda p, x, y: x / 0, "`divisor` must not be zero"),
-        (lambda p, x, y: x / (2 * p.parameter("L")), "`divisor` must be a number.* found 2 L"),
+        (lambda p, x, y: x / (2 * p.parameter("L")), "give its inverse a name; found 2 L"),
         (lambda p, x, y: p.assume(x), "`statement` must compare two forms"),
         (lambda p, x, y: p.show(x.squared), "`statement` must be measured <= bound"),
         (lambda p, x, y: bool(x.squared <= 1), "must be assumed or shown"),
