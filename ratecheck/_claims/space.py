@@ -397,6 +397,8 @@ class Space:
             answers = np.atleast_1d(np.asarray(call(what, predicate, views)))
             return _all_true(what, answers.reshape(len(answers), -1))
         singles = [call(what, predicate, one, index=k) for k, one in enumerate(views)]
+        if all(type(one) is np.bool_ or type(one) is bool for one in singles):
+            return np.array(singles, dtype=bool)  # at once, as this is what most predicates say
         kept = [_all_true(what, np.reshape(one, (1, -1)), k) for k, one in enumerate(singles)]
         return np.concatenate([np.empty(0, dtype=bool), *kept])
 

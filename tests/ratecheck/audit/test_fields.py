@@ -226,3 +226,14 @@ def test_ends_of_a_range_in_the_place_of_axes_are_told_apart(domain: Callable[..
 def test_of_what_has_no_ends_nothing_is_said_of_them() -> None:
     with pytest.raises(rc.InputError, match=r"found -1$"):
         rc.reals(-1)
+
+
+@pytest.mark.parametrize(
+    "kind", [bool, np.bool_, float, int, lambda met: np.array([met, True]), lambda met: [[met]]]
+)
+def test_a_predicate_may_answer_by_any_type(kind: Any) -> None:
+    space = rc.Space(fields={"x": rc.interval()}, given={"low": lambda s: kind(s.x < 0.5)})
+    for x in ([0.2, 0.7, 0.4], [0.9], []):
+        met = space.passes("low", space.views({"x": np.array(x)}))
+        assert met.dtype == bool
+        assert met.tolist() == [one < 0.5 for one in x]
