@@ -197,6 +197,19 @@ class Paper:
             ref: where it is in the paper.
             tex: the statement as LaTeX.
             options: those of :class:`ratecheck.RateClaim`, as in :meth:`statement`.
+
+        >>> import numpy as np
+        >>> import ratecheck as rc
+        >>> T = np.array([10, 100, 1000])
+        >>> @rc.Paper("mine", "My paper").rate("average", ref="Theorem 1")
+        ... def average():
+        ...     "The mean squared error of an average falls like 1/t."
+        ...     x = np.random.default_rng(0).normal(size=(500, T[-1]))
+        ...     mse = (np.cumsum(x, axis=1)[:, T - 1] / T) ** 2  # (replicates, points)
+        ...     slope = rc.slope_interval(T, mse, rng=0)
+        ...     return [rc.Regime("large t", "t", -1.0, slope.value, slope.lo, slope.hi)]
+        >>> rc.judge(average).verdict
+        'consistent'
         """
 
         def declare(regimes: Callable[[], Sequence[Regime]]) -> RateClaim:

@@ -26,7 +26,7 @@ from ratecheck._experiment.model import Check
 from ratecheck._fallback import import_ours
 from ratecheck._report.experiments import by_outcome as by_outcome_of_checks, predicted, verdict
 from ratecheck._report.maths import mathml
-from ratecheck._report.notation import lines, ratio, short
+from ratecheck._report.notation import ends, lines, ratio, short
 from ratecheck._report.words import in_words
 from ratecheck._run.job import Outcome
 from ratecheck._verdicts.evidence import decided_by
@@ -230,11 +230,11 @@ def rows_of_checks(outcomes: Sequence[Outcome]) -> list[Shown]:
 
 
 def interval(lo: float | None, hi: float | None) -> str:
-    """Both ends of an interval in four digits.
+    """Both ends of an interval; see :func:`ratecheck._report.notation.ends`.
 
     >>> interval(0.5, 2 / 3), interval(1, 1), interval(None, None)
     ('0.5 to 0.6667', 'exact', '')
     """
     if lo is None or hi is None:
         return ""
-    return "exact" if lo == hi else f"{short(lo)} to {short(hi)}"
+    return "exact" if lo == hi else " to ".join(ends(lo, hi))

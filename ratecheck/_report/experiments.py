@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ratecheck._experiment.model import OUTCOMES, BenchRow, Check, Experiment
 from ratecheck._report.markdown import table
-from ratecheck._report.notation import short
+from ratecheck._report.notation import ends, short
 from ratecheck._report.terminal import console, dump, say, show_list, tabulate
 from ratecheck._run.job import Outcome
 from ratecheck._store.files import write_whole
@@ -213,4 +213,4 @@ def _interval(check: Check) -> str:
         return "-"
     if check.lo == check.hi:
         return "exact"
-    return f"[{short(check.lo)}, {short(check.hi)}]"
+    return "[{}, {}]".format(*ends(check.lo, check.hi))

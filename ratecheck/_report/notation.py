@@ -72,3 +72,16 @@ def short(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def ends(lo: float, hi: float) -> tuple[str, str]:
+    """Both ends of an interval in four digits, or in as many as show two of how far it reaches.
+
+    >>> ends(0.5, 2 / 3), ends(1.0000173, 1.0000283)
+    (('0.5', '0.6667'), ('1.000017', '1.000028'))
+    """
+    apart, size = hi - lo, max(abs(lo), abs(hi))
+    digits = 4
+    if 0 < apart < size < math.inf:
+        digits = min(max(4, math.ceil(math.log10(size / apart)) + 2), 15)
+    return f"{lo:.{digits}g}", f"{hi:.{digits}g}"

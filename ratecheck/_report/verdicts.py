@@ -6,7 +6,7 @@ import functools
 import inspect
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -318,14 +318,25 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
 def _sides(entry: Entry, verdict: Verdict, *, best: bool) -> list[str]:
     """Measured and bound, the instance they are from, and what else is to be said."""
     lines = []
-    if verdict.measured:
+    if verdict.measured and not isinstance(entry, RateClaim):
         lines.append(f"  measured {verdict.measured}, bound {verdict.bound}")
     instance = verdict.counterexample or (verdict.best if best else None) or {}
     space = getattr(entry, "space", None)
     for name, value in instance.items():
         domain = None if space is None else space.fields.get(name)
         lines.append(f"  {name} = {_numbers(value, whole=isinstance(domain, Whole))}")
+    if regimes := verdict.details.get("regimes"):
+        return lines + [f"  {_exponent(regime)}" for regime in regimes]
     return lines + [f"  {line}" for line in _paragraph(with_option(verdict.reason, "--limit"))]
+
+
+def _exponent(regime: Mapping[str, Any]) -> str:
+    """One exponent of a rate: stated, measured, and what that says."""
+    lo, hi = notation.ends(regime["lo"], regime["hi"])
+    return (
+        f"{regime['name']}: exponent of {regime['variable']} in [{lo}, {hi}], stated "
+        f"{regime['predicted']:.4g}: {regime['verdict']}"
+    )
 
 
 def _generic(verdict: Verdict) -> str:

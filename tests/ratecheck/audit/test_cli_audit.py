@@ -422,3 +422,20 @@ def test_every_file_of_certificates_that_is_named_is_checked(
     refused = ratecheck("certify", "--check", *paths)
     assert refused.code == 1
     assert refused.out.splitlines()[1].startswith(f"{CERTIFIED[1]}: refused: ")
+
+
+def test_the_exponents_of_a_rate_are_shown_one_by_one(ratecheck: Call, tmp_path: Path) -> None:
+    (tmp_path / "rates.py").write_text(
+        "import ratecheck as rc\n"
+        "@rc.Paper('mine', 'm').rate('late', ref='1')\n"
+        "def late():\n"
+        "    'O(1/t).'\n"
+        "    ends = -1.0000283, -1.0000173\n"
+        "    return [rc.Regime('early', 't', -1.0, -2.0, -2.0, -2.0),\n"
+        "            rc.Regime('late', 't', -1.0, -1.00002, *ends)]\n"
+    )
+    where = tmp_path / "rates.py", "--out", tmp_path
+    assert ratecheck("audit", *where, *ONE).code == 0
+    said = ratecheck("audit", "--show", *where).out
+    assert "  early: exponent of t in [-2, -2], stated -1: faster than stated\n" in said
+    assert "  late: exponent of t in [-1.000028, -1.000017], stated -1: consistent\n" in said
