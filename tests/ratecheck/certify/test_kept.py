@@ -138,6 +138,45 @@ def test_the_page_says_what_the_certificates_leave_open() -> None:
     assert f"`check.py`, {lines} lines on the standard library" in page
 
 
+#: What a bound has that is proved for vectors of every dimension.
+THEOREM = (Evidence.ALL, Evidence.ASSUMED, Evidence.STEP)
+
+
+def rows_of(pairs: list[tuple[Item, Item]]) -> list[str]:
+    """A table's rows: a claim, the one in its place, what is known of that, and its page."""
+    folders = {paper: folder.parent.name for paper, folder in KEPT.items()}
+    return [
+        f"| `{one.id}` | `{other.id}` | {decided(other, '')} | [{one.entry.source}]"
+        f"(/papers/{folders[one.entry.paper]}-findings.md) |"
+        for one, other in pairs
+    ]
+
+
+def proved_instead() -> tuple[list[str], list[str]]:
+    """Rows of false claims whose correction is a theorem, and of constants that are improved."""
+    items = find_claims(list(KEPT))
+    known = {item.id: item for item in items}
+    broken = [
+        (item, known[item.entry.corrected])
+        for item in items
+        if decided(item, "") == Evidence.FALSE and item.entry.corrected in known
+    ]
+    sharper = [(known[item.entry.sharpens], item) for item in items if item.entry.sharpens in known]
+    return (
+        rows_of([(one, other) for one, other in broken if decided(other, "") in THEOREM]),
+        rows_of([(one, other) for one, other in sharper if decided(other, "") is not None]),
+    )
+
+
+def test_the_page_lists_what_proofs_replaced_and_which_constants_they_improved() -> None:
+    page = Path("docs/certificates.md").read_text()
+    section = page.partition("## What proofs replaced")[2].partition("\n## ")[0]
+    broken, sharper = proved_instead()
+    assert [line for line in section.splitlines() if line.startswith("| `")] == broken + sharper
+    assert f"{len(broken)} claims" in section
+    assert f"{len(sharper)} bounds" in section
+
+
 def test_the_page_says_for_how_many_the_time_is_known() -> None:
     every = every_certificate()
     seconds = [one["seconds"] for one in every if "seconds" in one]
