@@ -88,7 +88,9 @@ def _public_names() -> str:
 
     stub = ast.parse((ROOT / "ratecheck" / "__init__.pyi").read_text(encoding="utf-8"))
     parts = ["# ratecheck", "Everything is a name of `import ratecheck as rc`."]
-    for group in (node for node in stub.body if isinstance(node, ast.ImportFrom)):
+    groups = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    # claims come first, and proofs of them last
+    for group in sorted(groups, key=lambda node: "_certify" in (node.module or "")):
         topic = (group.module or "").rpartition(".")[2].lstrip("_").replace("_", " ")
         lines = []
         for alias in group.names:

@@ -121,17 +121,20 @@ def _check_sides(measure: Callable[..., Any], sides: Any, index: int) -> None:
     """Name the side that is left out, as by a function without a return, or is the instance."""
     if not isinstance(sides, tuple):
         return
+    code = getattr(inspect.unwrap(getattr(measure, "function", measure)), "__code__", None)
     for name, side in zip(("measured side", "bound"), sides, strict=False):
         if side is None:
             found = "None"
         elif isinstance(side, Instance):
+            asked = next(iter(code.co_varnames), "") if code else ""
+            near = get_close_matches(asked, vars(side), n=1)
+            meant = f" (did you mean `{near[0]}`?)" if near else ""
             found = (
-                "the whole instance, for which a parameter stands that is none of its fields "
-                f"{', '.join(vars(side))}"
+                f"the whole instance, for which the parameter `{asked}` stands, as it is none of "
+                f"its fields {', '.join(vars(side))}{meant}"
             )
         else:
             continue
-        code = getattr(inspect.unwrap(getattr(measure, "function", measure)), "__code__", None)
         at = f" ({Path(code.co_filename).name}:{code.co_firstlineno})" if code else ""
         raise Fault(f"the {name} must be a number or an array; found {found}{at}", index)
 

@@ -180,13 +180,28 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
         lines += ["", "Instances:", *(f"  {line}" for line in assumptions(entry.space))]
     if isinstance(entry, StatisticalClaim):
         lines += ["", "Samples:", *(f"  {line}" for line in _sampling(entry))]
-    unknown = ["No verdict of the current code is stored.", *_reasons(item)]
-    lines += ["", *(_explained(last, records, best=True) if last else unknown)]
+    lines += ["", *(_explained(last, records, best=True) if last else _unjudged(item))]
     if correction is not None:
         text = " ".join(correction.entry.text.split())
         lines += ["", f"Corrected: {correction.id}", text]
         lines += _paragraph(correction.entry.derivation)
     say(console(), lines)
+
+
+def _unjudged(item: Item) -> list[str]:
+    """What is known of a claim of which no verdict is stored."""
+    judge = f"No verdict of the current code is stored: ratecheck audit {item.reference}"
+    return [judge, *_certified(item, in_full=True), *_reasons(item)]
+
+
+def _certified(item: Item, *, in_full: bool) -> list[str]:
+    """What a certificate says, if there is one, and how to have it checked."""
+    told = proof(item)
+    if not told:
+        return []
+    assumed = [f"    assumed: {one}" for one in assumes(item) if in_full]
+    again = f"  the proof: ratecheck certify {item.reference}"
+    return [f"  {told}", *assumed, again, f"  {NOT_CHECKED}: {check_again([item])}"]
 
 
 def _file(item: Item) -> str:
@@ -300,11 +315,7 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     lines = [f"{entry.id}: {verdict.label}{expected}"]
     if verdict.evidence:
         lines.append(f"  {result.evidence}{_generic(verdict)}")
-        if told := proof(result.item):
-            lines.append(f"  {told}")
-            lines += [f"    assumed: {one}" for one in assumes(result.item) if best]
-            lines.append(f"  the proof: ratecheck certify {result.item.reference}")
-            lines.append(f"  {NOT_CHECKED}: {check_again([result.item])}")
+        lines += _certified(result.item, in_full=best)
     if verdict.verdict == "violated":
         lines.append(f"  {' '.join(entry.text.split())}")
     lines += _sides(entry, verdict, best=best)

@@ -33,12 +33,12 @@ class Function:
         strongly: the constant of strong convexity; None for functions that need not be convex.
         space: of its points.
 
-    >>> from ratecheck._certify.gram.solve import worst_case
-    >>> p = Problem()
-    >>> f = Function(p, "f", smooth=1)
+    >>> from ratecheck import gram
+    >>> p = gram.Problem()
+    >>> f = gram.Function(p, "f", smooth=1)
     >>> x, least = p.vector("x"), f.minimiser()
     >>> p.show(f(x - f.gradient(x)) - f(least) <= (x - least).squared)
-    >>> round(worst_case(p).value, 6)  # L / (4 N + 2)
+    >>> round(gram.worst_case(p).value, 6)  # L / (4 N + 2)
     0.166667
     """
 
@@ -126,13 +126,13 @@ class Operator:
         cocoercive: c with <Ax - Ay, x - y> >= c |Ax - Ay|^2; None without.
         space: of its points and images.
 
-    >>> from ratecheck._certify.gram.solve import worst_case
-    >>> p = Problem()
-    >>> A = Operator(p, "A", monotone=1, lipschitz=2)
+    >>> from ratecheck import gram
+    >>> p = gram.Problem()
+    >>> A = gram.Operator(p, "A", monotone=1, lipschitz=2)
     >>> x, y = p.vectors("x y")
     >>> step = (x - A(x) / 4) - (y - A(y) / 4)
     >>> p.show(step.squared <= (x - y).squared)
-    >>> round(worst_case(p).value, 6)  # 1 - 2 mu a + L^2 a^2
+    >>> round(gram.worst_case(p).value, 6)  # 1 - 2 mu a + L^2 a^2
     0.75
     """
 
@@ -200,12 +200,12 @@ class LinearMap:
         domain: the space of its arguments.
         range: the space of its images.
 
-    >>> from ratecheck._certify.gram.solve import worst_case
-    >>> p = Problem()
-    >>> A = LinearMap(p, "A", norm=2)
+    >>> from ratecheck import gram
+    >>> p = gram.Problem()
+    >>> A = gram.LinearMap(p, "A", norm=2)
     >>> x = p.vector("x")
     >>> p.show(A.transpose(A(x)).squared <= x.squared)
-    >>> round(worst_case(p).value, 4)
+    >>> round(gram.worst_case(p).value, 4)
     16.0
     """
 
@@ -261,12 +261,12 @@ class SymmetricMap:
         largest: the upper end.
         space: of points and images.
 
-    >>> from ratecheck._certify.gram.solve import worst_case
-    >>> p = Problem()
-    >>> H = SymmetricMap(p, "H", least=1, largest=3)
+    >>> from ratecheck import gram
+    >>> p = gram.Problem()
+    >>> H = gram.SymmetricMap(p, "H", least=1, largest=3)
     >>> x = p.vector("x")
     >>> p.show((x - H(x) / 2).squared <= x.squared)
-    >>> round(worst_case(p).value, 6)
+    >>> round(gram.worst_case(p).value, 6)
     0.25
     """
 

@@ -453,7 +453,10 @@ def test_chance_is_noticed_at_the_first_instances() -> None:
     ("measure", "said"),
     [
         (lambda z: (z, 1), "the measured side must be a number or an array; found the whole insta"),
-        (lambda z: (1, z), "the bound must be a number or an array; found the whole instance, for"),
+        (
+            lambda z: (1, z),
+            "the bound must be a number or an array; found the whole instance, for which the",
+        ),
         (lambda x: ({}, 1), "measure must return real numbers; found ({}, 1)"),
         (lambda x: ([x, None], 1), "measure must return real numbers; found ([np.float64("),
     ],
