@@ -24,7 +24,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from linsys.linalg import formal
-from linsys.linalg.ranges import MAYBE, Range, larger, negative
+from linsys.linalg.ranges import MAYBE, NEVER, Range, larger, negative
 
 __all__ = ["Branching", "NoPoint", "Number"]
 
@@ -78,6 +78,10 @@ class Branching:
         self.taken: list[bool] = []
         #: What the chance of a wrong decision grows with.
         self.compared = 0
+        #: Whether a null set was left out on which comparisons come out as nowhere else.
+        self.ties = False
+        #: Names of numbers that are zero nowhere, after the outcomes so far.
+        self._apart: set[Any] = set()
         #: The largest degree of a number that was compared, and one more.
         self._degree = 1
         self._signs: dict[Any, Signs] = {}
@@ -104,8 +108,15 @@ class Branching:
         self.taken.append(self._forced[place] if place < len(self._forced) else True)
         return self.taken[-1]
 
-    def outcome(self, difference: Number, relation: Relation) -> bool:
-        """How a difference compares with zero."""
+    def outcome(self, difference: Number, relation: Relation, limit: bool = False) -> bool:
+        """How a difference compares with zero.
+
+        Args:
+            difference: what is compared.
+            relation: with zero.
+            limit: whether what is made of it at zero is the limit of what is made of it nearby, or
+                none, as of a root and a logarithm.
+        """
         self.compared += difference.top
         if _is_nothing(difference):
             return bool(relation(0, 0))
@@ -118,13 +129,19 @@ class Branching:
             return self._told[told]
         signs = self._of(key, way, difference, signs)
         possible = {bool(relation(sign, 0)) for sign in signs}
+        zero = bool(relation(0, 0))
+        if not limit and zero not in possible and 0 not in signs and key not in self._apart:
+            self.ties |= _may_vanish(difference)
         if not possible:
             raise NoPoint
         natural = _natural(difference, relation)
         if len(possible) == 1:
             formal.ring.elsewhere |= natural not in possible
-            return possible.pop()
-        outcome = self.either(natural)
+            outcome = possible.pop()
+        else:
+            outcome = self.either(natural)
+        if outcome is not zero and not limit:
+            self._apart.add(key)
         left = frozenset(sign for sign in signs if bool(relation(sign, 0)) is outcome)
         self._signs[key] = frozenset(way * sign for sign in left)
         return outcome
@@ -173,8 +190,10 @@ class Branching:
                 known = self._signs[other]
                 if step > 0 and abs(step) <= _STEPS and not known & {-1}:
                     signs &= frozenset((way * sense,))
+                    self._apart.add(key)
                 if step < 0 and abs(step) <= _STEPS and not known & {1}:
                     signs &= frozenset((-way * sense,))
+                    self._apart.add(key)
         self._near.setdefault(_part(key), []).append(key)
         return signs
 
@@ -233,6 +252,13 @@ def _possible(number: Number) -> Signs:
     if number.formal and (sign := formal.plain_sign(number.value)) != 0:
         return frozenset((sign,))
     return frozenset(signs | ({0} if zero == MAYBE else set()))
+
+
+def _may_vanish(number: Number) -> bool:
+    """Whether a number may be zero, be it on a null set."""
+    if number.formal and formal.plain_sign(number.value) != 0:
+        return False
+    return number.range is None or number.range.zero != NEVER
 
 
 def _natural(number: Number, relation: Relation) -> bool | None:

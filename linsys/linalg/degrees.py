@@ -212,7 +212,7 @@ class Rational:
         return self
 
     def __abs__(self) -> Rational:
-        made = Rational(self if self >= 0 else -self)
+        made = Rational(self if _compare(self, 0, operator.ge, limit=True) else -self)
         return _known(made, ranges.absolute, self)
 
     # comparisons
@@ -304,9 +304,9 @@ class Rational:
 def _defined(number: Rational) -> int:
     """The sign of what a root or a logarithm is taken of; that it is negative, is remembered."""
     if _branching is not None and not number.constant:
-        if _branching.outcome(number, operator.gt):
+        if _branching.outcome(number, operator.gt, limit=True):
             return 1
-        return 0 if _branching.outcome(number, operator.eq) else -1
+        return 0 if _branching.outcome(number, operator.eq, limit=True) else -1
     sign = formal.sign(number.element)
     if sign < 0 and not number.constant:
         formal.recorded(False)
@@ -447,7 +447,10 @@ def _power(base: Rational, exponent: Rational) -> Any:
     return _known(made, lambda one: ranges.power(one, n), base)
 
 
-def _compare(number: Rational, other: Any, relation: Callable[[Any, Any], bool]) -> Any:
+def _compare(
+    number: Rational, other: Any, relation: Callable[[Any, Any], bool], limit: bool = False
+) -> Any:
+    """How two numbers compare; ``limit`` as of :meth:`Branching.outcome`."""
     operand = _operand(other)
     if operand is NotImplemented:
         return NotImplemented
@@ -455,7 +458,7 @@ def _compare(number: Rational, other: Any, relation: Callable[[Any, Any], bool])
     if not (a.finite and b.finite):
         a, b = _of_float(a), _of_float(b)
     elif _branching is not None and not _constant(a, b):
-        return _branching.outcome(_difference(a, b), relation)
+        return _branching.outcome(_difference(a, b), relation, limit)
     if a.formal or b.formal:
         outcome = relation(formal.sign(a.element - b.element), 0)
     else:
@@ -480,7 +483,7 @@ def _extreme(relation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Ratio
             made = _branching.extreme(one, other, _difference(one, other), Rational, sign)
             if made is not None:
                 return Rational(made)
-        return one if relation(one, other) else other
+        return one if _compare(one, other, relation, limit=True) else other
 
     return chosen
 

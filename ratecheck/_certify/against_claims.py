@@ -36,7 +36,7 @@ from ratecheck._certify.stated import (
 )
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
-from ratecheck._verdicts.certificates import revision
+from ratecheck._verdicts.certificates import BUT_FOR_TIES, of_whole, revision
 from ratecheck._verdicts.replay import json_in
 
 #: What a certificate has to say, by its kind, and what it may say besides.
@@ -48,7 +48,7 @@ _KEYS = {
 }
 _MORE = {
     "counterexample": set[str](),
-    "identity": {"left", "every_branch", "ways"},
+    "identity": {"left", "every_branch", "ways", "ties", "whole"},
     theorems.KIND: theorems.MORE,
     constants.KIND: constants.MORE,
 }
@@ -191,7 +191,8 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
         if name not in content or not same(content[name], true[name]):
             raise Refused(f"`{name}` must be {true[name]}; found {content.get(name)!r:.80}")
     which = "all" if decided.all_sizes else f"{len(decided.sizes)} combinations of"
-    return f"identity: true for {which} sizes{_where(decided)}, but for a chance below 2^-{CHANCE}"
+    where = f"{of_whole(true)}{_where(decided)}"
+    return f"identity: true for {which} sizes{where}, but for a chance below 2^-{CHANCE}"
 
 
 def _check_left(content: Mapping[str, Any], number: int) -> None:
@@ -209,6 +210,7 @@ def _where(decided: Decided) -> str:
     if not decided.compares:
         return ""
     every, looked = len(decided.every), f"every branch, {decided.ways} together"
+    looked += f" {BUT_FOR_TIES}" * decided.ties
     if every == len(decided.sizes):
         return f" on {looked}"
     met = " on the branches that the points met"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,10 @@ from linsys.linalg.branching import NoPoint
 from linsys.linalg.degrees import Rational, compared, comparisons, rational_arithmetic
 from linsys.linalg.formal import has_atoms, is_ruled, sign
 from ratecheck._certify.enclosures import Unprovable, aligned, told
-from ratecheck._certify.random_points import Point, Source
+from ratecheck._certify.random_points import Point, Source, floats_of
 from ratecheck._claims import fields as domains
 from ratecheck._claims.claim import Claim
+from ratecheck._claims.fields import magnitude_of
 from ratecheck._claims.space import Fault, Sizes, quiet
 
 #: The chance that a false identity is not noticed is below 2^-100.
@@ -24,6 +26,10 @@ CHANCE = 100
 MARGIN = 10
 #: Points where whole numbers are drawn, as a root may be a whole number for some of them alone.
 WHOLE_POINTS = 12
+#: What float64 may lose, of the largest entry of both sides: ten of its sixteen digits.
+_LOST = 1e-6
+#: And beside that, of the squared largest number of an instance, where terms cancel.
+_CANCELLED = 1e-12
 
 
 class Broken(Exception):
@@ -50,7 +56,7 @@ class AtPoint:
 
 
 def has_whole(claim: Claim) -> bool:
-    """Whether a field holds whole numbers, which are taken as they are drawn."""
+    """Whether a field holds whole numbers."""
     return any(isinstance(one, domains.Whole) for one in claim.space.fields.values())
 
 
@@ -66,12 +72,36 @@ def at(claim: Claim, point: Point, sizes: Sizes, source: Source) -> AtPoint:
             pairs = zip(*(side.ravel().tolist() for side in sides), strict=True)
             branch = source.branching is not None
             degree = max(_difference(one, other, branch) for one, other in pairs)
-            return AtPoint(compared() + degree, drawn, comparisons(), has_atoms(), is_ruled())
+            known = AtPoint(compared() + degree, drawn, comparisons(), has_atoms(), is_ruled())
+            if not branch and not source.real:
+                floats = {name: floats_of(values) for name, values in fields.items()}
+                exact = [floats_of(np.asarray(Rational(0) + side)) for side in sides]
+        if not branch and not source.real:
+            _check_floats(claim, floats, exact)
+        return known
     except (Fault, ArithmeticError, TypeError, ValueError) as error:
         cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
         if isinstance(cause, NoPoint):
             raise cause from None
         raise Unprovable(told(cause)) from error
+
+
+def _check_floats(claim: Claim, floats: dict[str, Any], exact: Sequence[Any]) -> None:
+    """Refuse a function that is another formula of ordinary numbers, in float64."""
+    with quiet():
+        views = claim.space.views(floats)
+        answer = claim.measure(views if claim.space.batched else views[0])
+        sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
+        size = max(float(np.abs(s[np.isfinite(s)]).max(initial=0.0)) for s in exact)
+        least = _CANCELLED * max(1.0, float(magnitude_of([*floats.values()]).max())) ** 2
+        for name, side, true in zip(("measured", "bound"), sides, exact, strict=True):
+            apart = np.abs(side.astype(float) - true).ravel()
+            if (apart > _LOST * size + least).any():
+                found = [float(s.ravel()[int(np.nanargmax(apart))]) for s in (side, true)]
+                raise Unprovable(
+                    f"`{name}` must be the same in float64 and in exact numbers, but for rounding; "
+                    f"found {found[0]:.9g} and {found[1]:.9g}: it depends on the type of numbers"
+                )
 
 
 def _difference(measured: Any, bound: Any, of_a_branch: bool) -> int:

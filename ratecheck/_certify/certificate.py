@@ -12,6 +12,7 @@ from ratecheck._certify.at_a_point import CHANCE
 from ratecheck._certify.check import FORMAT, Interval
 from ratecheck._certify.enclosures import Case, Enclosed
 from ratecheck._certify.identities import Decided
+from ratecheck._certify.random_points import DRAWN_WHOLE
 from ratecheck._certify.stated import sizes_of_instance
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Whole
@@ -62,7 +63,7 @@ def of_identity(item: Item, decided: Decided) -> dict[str, Any]:
         "all_sizes": decided.all_sizes,
         **({"left": decided.left} if decided.left else {}),
         **_branches(decided),
-        "drawn": drawn(item.entry),
+        **_whole(item.entry, decided),
         "log2_chance": -CHANCE,
     }
 
@@ -71,16 +72,21 @@ def _branches(decided: Decided) -> dict[str, Any]:
     """On which branches of its formula an identity is proved, and how many were looked at."""
     if not decided.compares:
         return {"branches": "none"}
-    ways = {"ways": decided.ways} if decided.every else {}
+    ways: dict[str, Any] = {"ways": decided.ways} if decided.every else {}
+    if decided.ties:
+        ways["ties"] = "left out"
     if len(decided.every) == len(decided.sizes):
         return {"branches": EVERY, **ways}
     some = {"every_branch": [dict(sizes) for sizes in decided.every]} if decided.every else {}
     return {"branches": MET, **some, **ways}
 
 
-def drawn(claim: Claim) -> list[str]:
-    """The fields of an identity that hold whole numbers, which are taken as they are drawn."""
-    return [name for name, domain in claim.space.fields.items() if isinstance(domain, Whole)]
+def _whole(claim: Claim, decided: Decided) -> dict[str, Any]:
+    """Fields of whole numbers that are taken as they are drawn, and how far others are covered."""
+    names = [name for name, domain in claim.space.fields.items() if isinstance(domain, Whole)]
+    if decided.whole == DRAWN_WHOLE:
+        return {"drawn": names}
+    return {"drawn": [], **({"whole": {name: decided.whole for name in names}} if names else {})}
 
 
 def head(item: Item, kind: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ Where a rule needed a sign that may be another one at other points, nothing is c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from linsys.linalg.branching import Branching, NoPoint
@@ -25,11 +26,14 @@ from ratecheck._certify.at_a_point import (
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.random_points import (
     Draw,
+    NoInstance,
     Point,
     Source,
+    Whole,
     anywhere,
     near_an_instance,
     repaired,
+    whole_numbers,
 )
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Sizes
@@ -50,11 +54,13 @@ class Branches:
         count: how many there are.
         free: whether maxima were new coordinates.
         chance: the logarithm to base 2 of the chance of an error, at most.
+        ties: whether null sets are left out on which comparisons come out as nowhere else.
     """
 
     count: int
     free: bool
     chance: int
+    ties: bool
 
 
 def every_branch(claim: Claim, sizes: Sizes, draw: Draw) -> Branches:
@@ -78,15 +84,20 @@ def every_branch(claim: Claim, sizes: Sizes, draw: Draw) -> Branches:
 
 def _all_of(claim: Claim, sizes: Sizes, draw: Draw, point: Point, free: bool) -> Branches:
     bits = CHANCE + 64 + MARGIN
+    each: Sequence[Whole] = [{}]
+    if has_whole(claim):
+        each = whole_numbers(claim.space, sizes) or [{}] * WHOLE_POINTS
     while True:
-        count, worth = 0, 0
-        drawn: list[dict[str, list[int]]] = []
-        for _ in range(WHOLE_POINTS if has_whole(claim) else 1):
-            tree = _tree(claim, sizes, draw, point, free, bits, drawn)
-            count, worth = count + tree[0], worth + tree[1]
+        count, worth, ties = 0, 0, False
+        tried: list[Whole] = []
+        for kept in each:
+            tree = _tree(claim, sizes, draw, point, free, bits, kept, tried)
+            count, worth, ties = count + tree[0], worth + tree[1], ties or tree[2]
+        if not tried:
+            raise Open("no instance was found")
         chance = worth.bit_length() - bits
         if chance < -CHANCE - MARGIN:
-            return Branches(count, free, chance)
+            return Branches(count, free, chance, ties)
         bits = CHANCE + worth.bit_length() + 2 * MARGIN
 
 
@@ -97,17 +108,18 @@ def _tree(
     point: Point,
     free: bool,
     bits: int,
-    drawn: list[dict[str, list[int]]],
-) -> tuple[int, int]:
-    """How many branches there are from one draw of whole numbers, and what the chance grows with.
+    kept: Whole,
+    tried: list[Whole],
+) -> tuple[int, int, bool]:
+    """With given whole numbers how many branches there are, what the chance grows with, and ties.
 
     A point is drawn for each, so that comparisons come out as at the point where they are not
-    forced to come out otherwise.
+    forced to come out otherwise. Nothing is done with whole numbers that no instance has, or that
+    were tried.
     """
     left: list[tuple[bool, ...]] = [()]
-    kept: dict[str, list[int]] = {}
     first = True
-    count = worth = 0
+    count, worth, ties = 0, 0, False
     while left:
         forced = left.pop()
         branching = Branching(forced, draw, bits, free)
@@ -117,20 +129,24 @@ def _tree(
         except NoPoint:
             found = None
         except (Broken, Unprovable) as error:
+            if first and kept and isinstance(error, NoInstance):
+                return 0, 0, False
             raise Open(str(error)) from error
         if found is not None and found.ruled:
             raise Open("a rule needs a sign that may be another one at other points")
         if len(branching.taken) < len(forced):
             raise Open("the branches are other ones at each point")
-        if first and source.whole in drawn:
-            return 0, 0
         if first:
+            if source.whole in tried:
+                return 0, 0, False
             kept, first = dict(source.whole), False
-            drawn.append(kept)
-        count += 1
+            tried.append(kept)
+        elif source.whole != kept:
+            raise Open("whole numbers are other ones at each point")
+        count, ties = count + 1, ties or branching.ties
         worth += branching.compared if found is None else found.degree * found.drawn
         taken = branching.taken
         left += [(*taken[:k], not taken[k]) for k in range(len(forced), len(taken))]
         if count + len(left) > MOST:
             raise Open(f"there are more than {MOST} branches")
-    return count, worth
+    return count, worth, ties

@@ -13,20 +13,23 @@ at the end, and no comparison after the first wrong one matters, as up to there 
 those of a computation with functions.
 
 A formula that compares numbers is another one for each outcome of the comparisons: what is decided
-are those that the points meet. Whole-number fields are taken as they are drawn. Where the
-space has joint assumptions the points are drawn from a small box around an instance that meets
-them: an identity of such functions that holds in a box holds wherever they are defined, and their
+are those that the points meet. Whole numbers are tried in all combinations where these are few;
+where they are many, numbers of any kind take their place, if the formula is a quotient of
+polynomials in them and compares nothing; else they are taken as they are drawn. Where the space has
+joint assumptions the points are drawn from a small box around an instance that meets them: an
+identity of such functions that holds in a box holds wherever they are defined, and their
 comparisons come out the same. Sizes at which nothing is decided are left out, and the certificate
 says so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,7 +44,19 @@ from ratecheck._certify.at_a_point import (
 )
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.every_branch import Branches, Open, every_branch
-from ratecheck._certify.random_points import Draw, Source, anywhere, near_an_instance, repaired
+from ratecheck._certify.random_points import (
+    ALL_WHOLE,
+    DRAWN_WHOLE,
+    FOUND_WHOLE,
+    Draw,
+    NoInstance,
+    Source,
+    Whole,
+    anywhere,
+    near_an_instance,
+    repaired,
+    whole_numbers,
+)
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Sizes
 from ratecheck._processes.limit import TimeLimit, time_limit
@@ -52,6 +67,8 @@ POINTS, COMBINATIONS = 3, 64
 _SHARE, _BRANCHES = 1 / 8, 1 / 4
 #: After so many combinations of sizes with a branch that is not decided no others are tried.
 _FAILURES = 3
+#: The best first.
+_COVERED = (ALL_WHOLE, FOUND_WHOLE, DRAWN_WHOLE)
 
 
 @dataclass(frozen=True)
@@ -72,6 +89,10 @@ class Decided:
         formal: whether roots, exponentials or logarithms take part.
         chance: the logarithm to base 2 of the chance that a false identity was not noticed, at
             most.
+        whole: how far whole numbers are covered, for the sizes where that is least; empty without
+            any.
+        ties: whether the branches leave null sets out on which numbers that are compared are equal
+            and comparisons come out as nowhere else.
     """
 
     sizes: tuple[Sizes, ...]
@@ -85,6 +106,8 @@ class Decided:
     ways: int
     formal: bool
     chance: int
+    whole: str
+    ties: bool
 
 
 def decide(
@@ -123,7 +146,7 @@ def decide(
     """
     all_sizes = claim.space.all_sizes()
     tried = _some(all_sizes) if sizes is None else list(sizes)
-    decided: dict[int, tuple[list[AtPoint], int]] = {}
+    decided: dict[int, _Points] = {}
     errors: list[Unprovable | TimeLimit] = []
     start = time.process_time()
     for number in sorted(range(len(tried)), key=lambda k: sum(tried[k].values())):
@@ -144,10 +167,11 @@ def decide(
     if not decided:
         raise errors[0]
     known = tuple(tried[number] for number in sorted(decided))
-    points = [point for some, _ in decided.values() for point in some]
+    points = [point for some in decided.values() for point in some.points]
     compares = any(point.outcomes for point in points)
     complete = _on_every_branch(claim, draw, known if compares else (), limit, every)
-    met = {(number, point.outcomes) for number, (some, _) in decided.items() for point in some}
+    met = {(number, p.outcomes) for number, some in decided.items() for p in some.points}
+    covered = [some.whole for some in decided.values()]
     return Decided(
         sizes=known,
         all_sizes=len(known) == len(all_sizes),
@@ -159,8 +183,10 @@ def decide(
         every=tuple(one for one in known if any(one == other for other, _ in complete)),
         ways=sum(found.count for _, found in complete),
         formal=any(point.formal for point in points),
-        chance=max([chance for _, chance in decided.values()] + [b.chance for _, b in complete])
+        chance=max([one.chance for one in decided.values()] + [b.chance for _, b in complete])
         + (2 * len(known)).bit_length(),
+        whole=max(covered, key=_COVERED.index) if has_whole(claim) else "",
+        ties=any(found.ties for _, found in complete),
     )
 
 
@@ -207,19 +233,58 @@ def _some(every: Sequence[Sizes]) -> list[Sizes]:
     return [every[k] for k in pick]
 
 
-def _at_points(claim: Claim, sizes: Sizes, draw: Draw) -> tuple[list[AtPoint], int]:
-    """Points at which the sides are equal, and the chance of an error, to base 2."""
+@dataclass(frozen=True)
+class _Points:
+    """Points at which the sides are equal, the chance of an error to base 2, and whole numbers."""
+
+    points: list[AtPoint]
+    chance: int
+    whole: str
+
+
+def _at_points(claim: Claim, sizes: Sizes, draw: Draw) -> _Points:
+    """Both sides at random points, with all combinations of whole numbers if that can be."""
+    if not has_whole(claim):
+        return _with_bits(claim, sizes, draw, [{}] * POINTS)
+    if (every := whole_numbers(claim.space, sizes)) is not None:
+        return _with_bits(claim, sizes, draw, every * -(-WHOLE_POINTS // len(every)))
+    if claim.space.repair is None:
+        with contextlib.suppress(Broken, Unprovable):
+            found = _with_bits(claim, sizes, draw, [{}] * POINTS, real=True)
+            # what is a polynomial everywhere is one at whole numbers; a branch or a root may not be
+            if not any(point.outcomes or point.formal for point in found.points):
+                return found
+    return replace(_with_bits(claim, sizes, draw, [{}] * WHOLE_POINTS), whole=DRAWN_WHOLE)
+
+
+def _with_bits(
+    claim: Claim, sizes: Sizes, draw: Draw, each: Sequence[Whole], real: bool = False
+) -> _Points:
+    """A point for each of these whole numbers, with as many bits as the chance asks for."""
     bits = CHANCE + 64
-    count = WHOLE_POINTS if has_whole(claim) else POINTS
     while True:
         points: list[AtPoint] = []
-        chance = -math.inf
-        while len(points) < count and chance < -CHANCE - MARGIN:
-            points.append(_at_a_point(claim, sizes, Source(draw, bits)))
+        chance, covered = -math.inf, ALL_WHOLE
+        none: NoInstance | None = None
+        for kept in each:
+            source = Source(draw, bits, kept=kept, real=real)
+            try:
+                points.append(_at_a_point(claim, sizes, source))
+            except NoInstance as error:
+                none, covered = error, FOUND_WHOLE
+                if not kept:
+                    raise
+                continue
+            if kept and source.whole != kept:
+                covered = FOUND_WHOLE
             most = max(point.degree for point in points) * sum(point.drawn for point in points)
             chance = most.bit_length() - bits
+            if chance >= -CHANCE - MARGIN:
+                break
+        if none is not None and not points:
+            raise none
         if chance < -CHANCE - MARGIN:
-            return points, int(chance)
+            return _Points(points, int(chance), covered)
         bits = CHANCE + most.bit_length() + 2 * MARGIN
 
 

@@ -7,8 +7,9 @@ those of the space, whose instances all lie in the domains of their fields.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +29,14 @@ _DRAWS = 50
 #: Width of the box around an instance.
 _BOX = 2.0**-20
 
+#: How far whole numbers are covered: all of their combinations, as single ones or as what formulas
+#: are polynomials of; those that instances were found with, of all; or those that were drawn.
+ALL_WHOLE, FOUND_WHOLE, DRAWN_WHOLE = "every one", "every one found in an instance", "those drawn"
+#: So many combinations of whole numbers are tried one by one.
+MOST_WHOLE = 512
+
+#: Whole numbers by their field.
+Whole = Mapping[str, list[int]]
 #: A random whole number below a limit.
 Draw = Callable[[int], int]
 
@@ -41,12 +50,14 @@ class Source:
         bits: of the coordinates.
         branching: decides the signs that are all the values of a domain; by default they are drawn.
         kept: whole numbers by their field, which are drawn where there are none.
+        real: whether numbers of any kind are drawn in the place of whole ones.
     """
 
     below: Draw
     bits: int
     branching: Branching | None = None
-    kept: Mapping[str, list[int]] = field(default_factory=dict)
+    kept: Whole = field(default_factory=dict)
+    real: bool = False
     #: Whole numbers and signs of the point as it was drawn last.
     whole: dict[str, list[int]] = field(default_factory=dict)
     signs: dict[str, list[int]] = field(default_factory=dict)
@@ -76,6 +87,45 @@ class Source:
         return 1 if formal.recorded(self.below(2) == 1) else -1
 
 
+class NoInstance(Unprovable):
+    """No instance was found, as with whole numbers that it cannot have."""
+
+
+def whole_numbers(space: Space, sizes: Sizes) -> list[Whole] | None:
+    """All combinations of the whole numbers of a space; None where they are too many.
+
+    For some sizes there are none either where they are too many for others.
+
+    >>> import ratecheck as rc
+    >>> space = rc.Space({"k": rc.whole_numbers(low=1, high=2), "x": rc.interval()})
+    >>> whole_numbers(space, {})
+    [{'k': [1]}, {'k': [2]}]
+    """
+    if max(math.prod(map(len, _ranges(space, one))) for one in space.all_sizes()) > MOST_WHOLE:
+        return None
+    shapes = {
+        name: math.prod(domain.shape(sizes))
+        for name, domain in space.fields.items()
+        if isinstance(domain, domains.Whole)
+    }
+    return [_by_field(shapes, one) for one in itertools.product(*_ranges(space, sizes))]
+
+
+def _ranges(space: Space, sizes: Sizes) -> list[range]:
+    """The values of every whole number."""
+    return [
+        range(int(domain.low), int(domain.high) + 1)
+        for domain in space.fields.values()
+        if isinstance(domain, domains.Whole)
+        for _ in range(math.prod(domain.shape(sizes)))
+    ]
+
+
+def _by_field(shapes: Mapping[str, int], numbers: Sequence[int]) -> Whole:
+    left = iter(numbers)
+    return {name: list(itertools.islice(left, count)) for name, count in shapes.items()}
+
+
 #: A random point of a space, of these sizes, and how many were drawn.
 Point = Callable[[Space, Sizes, Source], tuple[dict[str, Any], int]]
 
@@ -88,9 +138,9 @@ def anywhere(space: Space, sizes: Sizes, source: Source) -> tuple[dict[str, Any]
             name: _values(name, domain, (1, *domain.shape(sizes)), source)
             for name, domain in space.fields.items()
         }
-        if space.passing({name: _floats(values) for name, values in fields.items()})[0]:
+        if space.passing({name: floats_of(values) for name, values in fields.items()})[0]:
             return fields, number
-    raise Unprovable(f"of {_DRAWS} random points none meets what the claim is given")
+    raise NoInstance(f"of {_DRAWS} random points none meets what the claim is given")
 
 
 def repaired(space: Space, sizes: Sizes, source: Source) -> tuple[dict[str, Any], int]:
@@ -106,10 +156,12 @@ def repaired(space: Space, sizes: Sizes, source: Source) -> tuple[dict[str, Any]
         name: _array([Rational(x) for x in np.ravel(v).tolist()], np.shape(v))
         for name, v in moved.items()
     }
-    met = space.meets({name: _floats(values) for name, values in rational.items()})[0]
+    for name in source.whole:  # as the repair leaves them
+        source.whole[name] = [int(x) for x in rational[name].ravel().tolist()]
+    met = space.meets({name: floats_of(values) for name, values in rational.items()})[0]
     # what is to be at another point may not meet them at this one
     if not met and not formal.ring.elsewhere:
-        raise Unprovable("a random point does not meet the assumptions")
+        raise NoInstance("a random point does not meet the assumptions")
     return rational, drawn
 
 
@@ -123,15 +175,22 @@ def near_an_instance(space: Space, sizes: Sizes, source: Source) -> tuple[dict[s
         source.again()
         rng = np.random.default_rng(source.below(2**63))
         centre = layout.decode(rng.uniform(0.1, 0.9, size=(1, layout.coordinates)))
+        if source.kept:
+            wanted = {
+                name: np.reshape(np.asarray(source.kept[name], dtype=float), values.shape)
+                for name, values in centre.items()
+                if name in source.kept
+            }
+            centre = space.complete({**centre, **wanted})
         if not all(np.isfinite(values).all() for values in centre.values()):
             continue
         fields = {
             name: _values_near(name, domain, centre[name], source)
             for name, domain in space.fields.items()
         }
-        if space.meets({name: _floats(values) for name, values in fields.items()})[0]:
+        if space.meets({name: floats_of(values) for name, values in fields.items()})[0]:
             return fields, number
-    raise Unprovable(f"of {_DRAWS} random points none meets the assumptions: they are equations")
+    raise NoInstance(f"of {_DRAWS} random points none meets the assumptions: they are equations")
 
 
 def _numbers(low: Any, width: Any, source: Source) -> Any:
@@ -175,6 +234,8 @@ def _values(name: str, domain: domains.Field, shape: tuple[int, ...], source: So
         return _numbers(np.full(at, low), np.full(at, high) - low, source)
 
     if isinstance(domain, domains.Whole):
+        if source.real:
+            return between(domain.low, domain.high)
         low, count = int(domain.low), int(domain.high) - int(domain.low) + 1
         size = int(np.prod(shape))
         return _whole(name, lambda: [low + source.below(count) for _ in range(size)], shape, source)
@@ -197,7 +258,8 @@ def _values(name: str, domain: domains.Field, shape: tuple[int, ...], source: So
 def _values_near(name: str, domain: domains.Field, centre: Any, source: Source) -> Any:
     """Values of a domain, in random coordinates, in a small box around given ones (1, *shape)."""
     if isinstance(domain, domains.Whole):
-        return _whole(name, lambda: [int(x) for x in centre.ravel().tolist()], centre.shape, source)
+        source.whole[name] = [int(x) for x in centre.ravel().tolist()]
+        return _array([Rational(x) for x in source.whole[name]], centre.shape)
     if isinstance(domain, domains.Sphere):
         if centre.shape[-1] == 1:
             return _signs(name, centre.shape, source)
@@ -230,6 +292,7 @@ def _array(numbers: list[Rational], shape: tuple[int, ...]) -> Any:
     return array.reshape(shape)
 
 
-def _floats(values: Any) -> Any:
+def floats_of(values: Any) -> Any:
+    """Floats near numbers."""
     flat = [x.nearest() for x in values.ravel().tolist()]
     return np.array(flat, dtype=float).reshape(values.shape)

@@ -33,6 +33,9 @@ _ATTAINED, _OF_ATTAINED, _OF_OTHERS = 1 - Fraction(1, 10**7), Fraction(102, 100)
 #: On so many instances the assumptions of a theorem are evaluated, and its two sides compared.
 INSTANCES = 12
 
+#: What is said where a tie is a case of its own, which is tried nowhere.
+BUT_FOR_TIES = "but where numbers that it compares are equal"
+
 #: What is known of a paper's claims, as in the file.
 Kept = Mapping[str, Sequence[Mapping[str, Any]]]
 #: Evidence for the claims that a theorem assumes, by their ids.
@@ -116,11 +119,8 @@ def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:
         sizes = ", ".join(f"{name} = {size}" for name, size in certificate["sizes"].items())
         low, high = certificate["ratio"]
         return f"{kind}: ratio in [{low}, {high}]{' for ' if sizes else ''}{sizes}"
-    drawn = f" with {', '.join(certificate['drawn'])} as drawn" if certificate["drawn"] else ""
-    return (
-        f"{kind}: {_of_sizes(certificate)}{drawn}{_of_branches(certificate)}, but for a chance "
-        f"below 2^{certificate['log2_chance']}"
-    )
+    where = f"{_of_sizes(certificate)}{of_whole(certificate)}{_of_branches(certificate)}"
+    return f"{kind}: {where}, but for a chance below 2^{certificate['log2_chance']}"
 
 
 def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:
@@ -130,7 +130,9 @@ def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:
     >>> one = {"kind": "quadratic", "id": "mine.step", "theorem": theorem, "excess": "1/1000000"}
     >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[1:73]
     'from 2 assumptions (1 that is no claim) that 12 or more instances meet; '
-    >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[73:]
+    >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[73:138]
+    'it is the claim on the branches that 12 or more instances meet; m'
+    >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[137:]
     'mine.lemma is only searched; with 1 + 1/1000000 times the bound'
     """
     told, number = certificate["theorem"], len(certificate["theorem"]["assumes"])
@@ -138,6 +140,7 @@ def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:
     words = f" from {number or 'no'} assumption{'s' * (number != 1)}"
     words += f" ({alone} that {'is no claim' if alone == 1 else 'are no claims'})" * bool(alone)
     words += f" that {INSTANCES} or more instances meet" * bool(number)
+    words += f"; it is the claim on the branches that {INSTANCES} or more instances meet"
     if "itself" in told:
         words += f"; it is one of them, but for a factor: {', '.join(told['itself'])}"
     for name, kind in unproved(certificate, premises).items():
@@ -182,17 +185,37 @@ def _of_sizes(identity: Mapping[str, Any]) -> str:
     return f"all of its space ({', '.join(axes) or 'one size'})"
 
 
+def of_whole(identity: Mapping[str, Any]) -> str:
+    """For which whole numbers an identity is proved, where it has some.
+
+    >>> of_whole({"drawn": ["k", "T"]})
+    ', for the whole numbers k, T that were drawn'
+    >>> of_whole({"drawn": [], "whole": {"k": "every one found in an instance"}})
+    ', for every whole number k found in an instance'
+    """
+    if identity["drawn"]:
+        return f", for the whole numbers {', '.join(identity['drawn'])} that were drawn"
+    if "whole" not in identity:
+        return ""
+    (covered,) = set(identity["whole"].values())
+    found = covered.removeprefix("every one")
+    return f", for every whole number {', '.join(identity['whole'])}{found}"
+
+
 def _of_branches(identity: Mapping[str, Any]) -> str:
     """For how many sizes an identity is proved on every branch, where a formula has some.
 
     >>> _of_branches({"branches": "every one", "ways": 12})
     ', on every branch (12 ways)'
+    >>> _of_branches({"branches": "every one", "ways": 12, "ties": "left out"})
+    ', on every branch (12 ways) but where numbers that it compares are equal'
     """
-    ways = f"{identity['ways']} ways" if "ways" in identity else ""
+    ways = f"({identity['ways']} ways)" if "ways" in identity else ""
+    ways += f" {BUT_FOR_TIES}" * ("ties" in identity)
     if identity["branches"] == "every one":
-        return f", on every branch ({ways})"
+        return f", on every branch {ways}"
     some = len(identity.get("every_branch", ()))
-    return f", for {some} of its sizes on every branch ({ways})" if some else ""
+    return f", for {some} of its sizes on every branch {ways}" if some else ""
 
 
 def counts(kept: Kept) -> dict[str, tuple[int, int]]:
@@ -264,6 +287,8 @@ def tables(kept: Kept) -> str:
             some = len(one.get("every_branch", ()))
             branches = f"{one['branches']}{f'; every one of {some} sizes' if some else ''}"
             branches += f", {one['ways']} ways" if "ways" in one else ""
+            branches += f", {BUT_FOR_TIES}" * ("ties" in one)
+            sizes += of_whole(one)
             lines.append(_row([f"`{one['id']}`", arithmetic, sizes + left, branches]))
     theorems = [one for one in kept["certificates"] if one["kind"] == "quadratic"]
     if theorems:

@@ -21,6 +21,8 @@ class Evidence(StrEnum):
     ASSUMED = "proved under assumptions"
     STEP = "proved from premises"
     SIZES = "proved at sizes"
+    TIES = "proved but for ties"
+    WHOLE = "proved for whole numbers drawn"
     BRANCHES = "proved on branches met"
     FACTOR = "proved up to a factor"
     ENCLOSED = "enclosed"
@@ -38,6 +40,8 @@ MEANING = {
     Evidence.ASSUMED: "such a certificate, from inequalities that it lists and a reader judges",
     Evidence.STEP: "such a certificate, from statements that are not proved so themselves",
     Evidence.SIZES: "a certificate for the sizes that it names",
+    Evidence.TIES: "such a certificate, but where numbers that the formula compares are equal",
+    Evidence.WHOLE: "such a certificate, where whole numbers, such as counts, are those drawn",
     Evidence.BRANCHES: "such a certificate, where comparisons come out as at the points drawn",
     Evidence.FACTOR: "a certificate for all dimensions of 1 + epsilon times the bound",
     Evidence.ENCLOSED: "a certificate of an interval for the best constant at the sizes named",
@@ -81,7 +85,9 @@ def of_certificate(
         return Evidence.SIZES if high == 1 or "bound" in certificate else Evidence.ENCLOSED
     if certificate["kind"] == "identity" and certificate["branches"] not in ("none", "every one"):
         return Evidence.BRANCHES
-    return Evidence.SIZES
+    if certificate.get("drawn"):
+        return Evidence.WHOLE
+    return Evidence.TIES if "ties" in certificate else Evidence.SIZES
 
 
 def _of_theorem(

@@ -86,7 +86,7 @@ def test_what_certificates_prove_is_said_of_each_statement(page: str) -> None:
     )
     assert kinds["proved false"] == kept["counterexample"]
     assert kinds["proved under assumptions"] + kinds["proved from premises"] == kept["quadratic"]
-    at_sizes = ("proved at sizes", "proved on branches met", "enclosed")
+    at_sizes = ("proved at sizes", "proved but for ties", "proved on branches met", "enclosed")
     assert sum(kinds[kind] for kind in at_sizes) == kept["identity"] + kept["constant"]
 
 

@@ -38,3 +38,107 @@ def ends(x):
 def roots(x, y):
     """sqrt(x) sqrt(y) is -sqrt(x y) in complex numbers where x and y are negative."""
     return np.sqrt(x) * np.sqrt(y), np.sqrt(x * y)
+
+
+def _at_most_n(fields):
+    return {**fields, "k": np.minimum(fields["k"], fields["n"])}
+
+
+COUNTS = {"x": rc.interval(), "k": rc.whole_numbers(low=0, high=99)}
+MANY = {"x": rc.interval(), "k": rc.whole_numbers(low=0, high=10**6)}
+PAIRS = rc.Space(
+    fields={
+        "x": rc.interval(),
+        "k": rc.whole_numbers(low=0, high=9),
+        "n": rc.whole_numbers(low=0, high=9),
+    },
+    repair=_at_most_n,
+)
+
+
+@PAPER.identity("one_count", ref="6", on=COUNTS)
+def one_count(x, k):
+    """Another number for one of 100 whole numbers."""
+    return x + (1 if int(k) == 37 else 0), x
+
+
+@PAPER.identity("one_branch", ref="7", on=COUNTS)
+def one_branch(x, k):
+    """Another number for one of 100 whole numbers, within 10^-60 of 1/2."""
+    near = np.abs(x - 0.5) < (10 + 0 * x) ** -60
+    return np.where(near, x + (1 if int(k) == 37 else 0), x), x
+
+
+@PAPER.identity("one_pair", ref="8", on=PAIRS)
+def one_pair(x, k, n):
+    """Another number for one of 55 pairs, which a repair makes."""
+    return x + (1 if (int(k), int(n)) == (3, 8) else 0), x
+
+
+@PAPER.identity("no_pair", ref="9", on=PAIRS)
+def no_pair(x, k, n):
+    """This one is true: another number for pairs that the repair leaves none of."""
+    return x + (1 if k > n else 0), x
+
+
+@PAPER.identity("one_in_a_million", ref="10", on=MANY)
+def one_in_a_million(x, k):
+    """Another number for one whole number."""
+    return x + np.where(k == 345678, 1, 0), x
+
+
+@PAPER.identity("one_root", ref="11", on=MANY)
+def one_root(x, k):
+    """Another number for whole numbers below 5: sqrt((k - 5)^2) = k - 5 is true of most others."""
+    return np.sqrt((k - 5) ** 2) + 0 * x, k - 5 + 0 * x
+
+
+@PAPER.identity("cube", ref="12", on=MANY)
+def cube(x, k):
+    """This one is true of all numbers, whole ones among them."""
+    return (x + k) ** 3, x**3 + 3 * x**2 * k + 3 * x * k**2 + k**3
+
+
+@PAPER.identity("equal", ref="13", on=UNIT)
+def equal(x):
+    """Another number where x is 3/10."""
+    return np.where(x == 0.3, x + 1, x), x
+
+
+@PAPER.identity("between", ref="14", on=UNIT)
+def between(x):
+    """Another number where x is 3/10, by two comparisons that both hold there alone."""
+    return np.where((x - 0.3 <= 0) & (x - 0.3 >= 0), x + 1, x), x
+
+
+@PAPER.identity("end", ref="15", on=UNIT)
+def end(x):
+    """Another number where x is 0, the end of its interval."""
+    return np.where(x > 0, x, x + 1), x
+
+
+@PAPER.identity("sides", ref="16", on=UNIT)
+def sides(x):
+    """This one is true, also where x is 3/10, which belongs to one side; and roots have limits."""
+    return np.where(x <= 0.3, 0.3 - x, x - 0.3), np.abs(x - 0.3) + np.sqrt(x) - np.sqrt(x)
+
+
+@PAPER.identity("by_type", ref="17", on=UNIT)
+def by_type(x):
+    """Another number for ordinary numbers: by their type."""
+    return x + (1 if isinstance(x, float) else 0), x
+
+
+@PAPER.identity("by_kind", ref="18", on={"x": rc.reals("d")})
+def by_kind(x):
+    """Another number for ordinary arrays: by what they hold."""
+    return x + (1e-3 if x.dtype.kind == "f" else 0), x
+
+
+@PAPER.identity("by_exception", ref="19", on=UNIT)
+def by_exception(x):
+    """Another number where something else than a number becomes a float."""
+    try:
+        return float(x) + 1, x
+    except Exception:
+        return x, x

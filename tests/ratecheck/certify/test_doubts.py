@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,18 @@ from linsys.linalg import degrees, ranges
 from linsys.linalg.branching import Branching
 from linsys.linalg.degrees import Rational, rational_arithmetic
 from linsys.linalg.ranges import NULL, Range
-from ratecheck._certify import at_a_point
+from ratecheck._certify import at_a_point, identities
+from ratecheck._certify.against_claims import Refused, verify
+from ratecheck._certify.at_a_point import Broken
+from ratecheck._certify.certificate import of_identity
+from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.every_branch import Open, every_branch
 from ratecheck._certify.identities import decide
+from ratecheck._certify.prove import prove
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import find_claims
+from ratecheck._verdicts.certificates import in_words
+from ratecheck._verdicts.evidence import Evidence, of_certificate
 from ratecheck._verdicts.verdict import judge
 
 FILE = Path(__file__).with_name("doubts.py")
@@ -87,3 +95,102 @@ def test_a_number_that_is_taken_for_one_that_was_compared_before_is_counted() ->
         assert y > 0
     assert branching.taken == [True]
     assert branching.compared - before >= 60 + 2 * 61
+
+
+@pytest.mark.parametrize("name", ["one_count", "one_pair"])
+def test_whole_numbers_are_tried_in_all_combinations(name: str) -> None:
+    with pytest.raises(Broken, match="the sides differ by 1"):
+        decide(claim(name))
+
+
+def test_whole_numbers_are_tried_in_all_combinations_on_every_branch() -> None:
+    assert decide(claim("one_branch")).every == ()
+
+
+def test_whole_numbers_that_are_drawn_would_miss_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 100 numbers 12 are drawn; here none of them is the one."""
+    monkeypatch.setattr(identities, "whole_numbers", lambda space, sizes: None)  # mutation
+
+    def below(limit: int) -> int:
+        return secrets.randbelow(limit if limit != 100 else 37)
+
+    content = certificate(decide(claim("one_count"), below), "one_count")
+    assert content["drawn"] == ["k"]
+    assert of_certificate(content) == Evidence.WHOLE
+
+
+def certificate(decided: identities.Decided, name: str) -> dict[str, Any]:
+    return of_identity(ITEMS[name], decided)
+
+
+def said(name: str) -> tuple[dict[str, Any], str]:
+    """A certificate, and what it says in words; the checker says as much."""
+    content = prove(ITEMS[name], None).certificate
+    assert content is not None
+    return dict(content), f"{in_words(content)}; {verify(content)}"
+
+
+@pytest.mark.parametrize("name", ["one_in_a_million", "one_root"])
+def test_whole_numbers_that_are_drawn_are_named(name: str) -> None:
+    content, words = said(name)
+    assert content["drawn"] == ["k"]
+    assert "whole" not in content
+    assert words.startswith(of_certificate(content))
+    assert of_certificate(content) in (Evidence.WHOLE, Evidence.BRANCHES)
+    assert words.count("for the whole numbers k that were drawn") == 2
+
+
+def test_whole_numbers_of_a_polynomial_are_numbers() -> None:
+    content, words = said("cube")
+    assert (content["drawn"], content["whole"]) == ([], {"k": "every one"})
+    assert of_certificate(content) == Evidence.SIZES
+    assert words.count("for every whole number k") == 2
+
+
+def test_whole_numbers_that_a_repair_leaves_are_those_found() -> None:
+    content, words = said("no_pair")
+    assert content["whole"] == dict.fromkeys("kn", "every one found in an instance")
+    assert words.count("for every whole number k, n found in an instance") == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"whole": {"k": "every one"}, "drawn": []}, r"`drawn` must be \['k'\]; found \[\]"),
+        ({"whole": {"k": "every one"}}, "`whole` must not be there"),
+    ],
+)
+def test_a_certificate_that_says_more_of_whole_numbers_is_refused(
+    change: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(Refused, match=reason):
+        verify({**said("one_in_a_million")[0], **change})
+
+
+@pytest.mark.parametrize("name", ["equal", "between", "end"])
+def test_ties_that_are_a_case_of_their_own_are_named(name: str) -> None:
+    content, words = said(name)
+    assert (content["branches"], content["ties"]) == ("every one", "left out")
+    assert of_certificate(content) == Evidence.TIES
+    assert words.startswith("proved but for ties: ")
+    assert words.count("but where numbers that it compares are equal") == 2
+    del content["ties"]
+    with pytest.raises(Refused, match="`ties` must be left out; found None"):
+        verify(content)
+
+
+def test_ties_that_belong_to_a_side_are_proved() -> None:
+    content, words = said("sides")
+    assert of_certificate(content) == Evidence.SIZES
+    assert "ties" not in content
+    assert "equal" not in words
+
+
+@pytest.mark.parametrize("name", ["by_type", "by_kind", "by_exception"])
+def test_a_function_that_is_another_one_in_float64_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Unprovable, match="must be the same in float64 and in exact numbers"):
+        decide(claim(name))
+    monkeypatch.setattr(at_a_point, "_check_floats", lambda claim, floats, exact: None)  # mutation
+    assert decide(claim(name)).chance < -100

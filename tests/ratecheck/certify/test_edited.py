@@ -38,6 +38,8 @@ EDITED = {
     "same.square": "identities.py",
     "same.parts": "identities.py",
     "same.powers": "identities.py",
+    "doubt.equal": "doubts.py",
+    "doubt.one_in_a_million": "doubts.py",
     "bounds.product": "bounds.py",
     "bounds.mean": "bounds.py",
     "vec.mix": "theorems.py",

@@ -234,7 +234,7 @@ def test_a_certificate_of_an_identity_is_accepted() -> None:
     assert verify(proved("square")) == said
     assert "on every branch" in verify(proved("largest"))
     assert "on the branches that the points met" in verify(proved("lengths"))
-    assert proved("powers")["drawn"] == ["n"]
+    assert proved("powers")["whole"] == {"n": "every one"}
     assert proved("root")["arithmetic"].startswith("exact rationals, roots and exponentials")
     assert "left" not in proved("root")
 

@@ -116,22 +116,24 @@ def test_the_page_says_what_the_certificates_leave_open() -> None:
     bounds = sum(one.expect == "holds" and one.relation != "==" for one in claims.values())
     words = Counter(of_certificate(one) for one in every if one["kind"] != "quadratic")
     identities = [one for one in every if one["kind"] == "identity"]
-    plain = len(identities) - words[Evidence.BRANCHES]
-    ways = sum(one["branches"] == "every one" for one in identities)
+    plain = [one for one in identities if of_certificate(one) == Evidence.SIZES]
+    ways = sum(one["branches"] == "every one" for one in plain)
     some = sum("every_branch" in one for one in identities)
     theorems = sum(one["kind"] == "quadratic" for one in every)
     boxes, proofs = ((near[kind, True], near[kind, False]) for kind in ("constant", "quadratic"))
     page = " ".join(Path("docs/certificates.md").read_text().split())
     for said in (
         f"| {words[Evidence.BRANCHES]} of the {len(identities)} are proved on the branches met, "
-        f"{some} of them for some sizes on every branch; {ways} compare numbers and are proved on "
-        f"every branch, and {plain - ways} compare none: of these {plain} nothing is left open",
+        f"{some} of them for some sizes on every branch, {words[Evidence.WHOLE]} for whole numbers "
+        f"drawn and {words[Evidence.TIES]} but for ties; of the others {ways} compare numbers and "
+        f"are proved on every branch, and {len(plain) - ways} compare none: of these {len(plain)} "
+        "nothing is left open but the chance",
         f"| {sum(boxes + proofs)} of the {bounds} bounds that hold | {sum(boxes)} by boxes, "
         f"{boxes[0]} of them at the smallest sizes of the space and {boxes[1]} at larger ones",
         f"{sum(proofs)} by a theorem for all dimensions and an instance near it, {proofs[0]} of "
         f"these instances at the smallest sizes and {proofs[1]} at larger ones",
         f"| {theorems} of {bounds} |",
-        f"{words[Evidence.SIZES] - plain} more are proved at sizes, by boxes",
+        f"{words[Evidence.SIZES] - len(plain)} more are proved at sizes, by boxes",
     ):
         assert said in page, said
     lines = len(Path("ratecheck/_certify/check.py").read_text().splitlines())
@@ -230,7 +232,9 @@ def test_the_readme_adds_up_what_is_kept() -> None:
     assert (
         f"Of {false} claims that are false at an instance {proved} are proved false, of "
         f"{identities} identities {true} proved, {number[Evidence.BRANCHES]} of these on the "
-        f"branches met, and of {bounds} bounds the best constant is known to 1 %; "
+        f"branches met, {number[Evidence.WHOLE]} for whole numbers drawn and "
+        f"{number[Evidence.TIES]} but for ties, and of {bounds} bounds the best constant is known "
+        f"to 1 %; "
         f"{alone + assumed + steps} bounds have a proof for all dimensions: {alone} without an "
         f"assumption, {assumed} under assumptions that it lists, and {steps} from statements that "
         f"are not proved so themselves"
@@ -268,8 +272,8 @@ def test_an_audit_says_what_a_current_certificate_proves(monkeypatch: pytest.Mon
     assert proof(item) == "proved false by exact rationals"
     (identity,) = find_claims(["fslora.unbiased"])
     assert proof(identity) == (
-        "proved at sizes: all of its space (N 1-2, s 1-2, m 1-2, n 1-2, r 1-3) with k as drawn, "
-        "but for a chance below 2^-100"
+        "proved at sizes: all of its space (N 1-2, s 1-2, m 1-2, n 1-2, r 1-3), "
+        "for every whole number k, but for a chance below 2^-100"
     )
     (inequality,) = find_claims(["firm.lemma4_corrected"])
     assert proof(inequality) == ""
@@ -285,6 +289,8 @@ KINDS = {
     "affpcl.corE1": Evidence.STEP,
     "fslora.unbiased": Evidence.SIZES,
     "firm.batch_needed": Evidence.SIZES,
+    "affpcl.never_worse_gain": Evidence.TIES,
+    "ood.alg_1_corrected": Evidence.WHOLE,
     "psl.S_sets": Evidence.BRANCHES,
     "firm.lemma10_corrected": Evidence.ENCLOSED,
 }
