@@ -216,7 +216,7 @@ def test_a_changed_claim_says_what_its_options_say() -> None:
 
 
 def test_a_changed_claim_keeps_its_paper_s_name() -> None:
-    paper = rc.Paper("ten", "Strohmer and Vershynin, Kaczmarz, 2009")
+    paper = rc.Paper("ten", "Kaczmarz of Strohmer and Vershynin")
 
     @paper.upper("mass", ref="Lemma 1", on=MASSES)
     def mass(p: Any, most: float = 1) -> rc.Sides:
