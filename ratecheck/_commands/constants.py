@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
 
+from ratecheck._claims.claim import Entry
 from ratecheck._discover.catalogue import claims_of_command
 from ratecheck._report.terminal import console, dump, say
+from ratecheck._report.verdicts import fields_of
 from ratecheck._verdicts.constant import ROUNDED, Constant, has_constant, tightest
 from ratecheck._verdicts.verdict import with_option
 
@@ -27,17 +28,19 @@ def show(
     """
     entries = [item.entry for item in claims_of_command(references, broken)]
     bounds = [entry for entry in entries if has_constant(entry)]
-    constants = [tightest(one, effort, seed, limit=limit) for one in bounds or entries]
+    asked = bounds or entries
+    constants = [tightest(one, effort, seed, limit=limit) for one in asked]
     if as_json:
         print(dump([one.to_dict() for one in constants]))
         return
-    lines = [line for one in constants for line in _lines(one)]
+    pairs = zip(asked, constants, strict=True)
+    lines = [line for entry, constant in pairs for line in _lines(entry, constant)]
     if others := [entry.id for entry in entries if not has_constant(entry)]:
         lines.append(f"no bounds, and so without a constant: {', '.join(others)}")
     say(console(), lines)
 
 
-def _lines(one: Constant) -> list[str]:
+def _lines(entry: Entry, one: Constant) -> list[str]:
     """The constant in words: what the search needs, then the instance that needs it."""
     if one.factor is None:
         lines = [f"{one.id}: nothing is known of its constant"]
@@ -53,7 +56,7 @@ def _lines(one: Constant) -> list[str]:
         )
     if one.measured:
         lines.append(f"  measured {one.measured}, bound {one.bound}")
-    lines += [f"  {name} = {json.dumps(values)}" for name, values in one.instance.items()]
+    lines += [f"  {line}" for line in fields_of(entry, one.instance)]
     lines += [f"  {with_option(one.reason, '--limit')}"] if one.reason else []
     return [*lines, f"  {one.instances:,} instances tried"]
 

@@ -332,13 +332,20 @@ def _sides(entry: Entry, verdict: Verdict, *, best: bool) -> list[str]:
     if verdict.measured and not isinstance(entry, RateClaim):
         lines.append(f"  measured {verdict.measured}, bound {verdict.bound}")
     instance = verdict.counterexample or (verdict.best if best else None) or {}
-    space = getattr(entry, "space", None)
-    for name, value in instance.items():
-        domain = None if space is None else space.fields.get(name)
-        lines.append(f"  {name} = {_numbers(value, whole=isinstance(domain, Whole))}")
+    lines += [f"  {line}" for line in fields_of(entry, instance)]
     if regimes := verdict.details.get("regimes"):
         return lines + [f"  {_exponent(regime)}" for regime in regimes]
     return lines + [f"  {line}" for line in _paragraph(with_option(verdict.reason, "--limit"))]
+
+
+def fields_of(entry: Entry, instance: Mapping[str, Any]) -> list[str]:
+    """The fields of an instance of a claim, line by line: "H = 2"."""
+    space = getattr(entry, "space", None)
+    domains = {} if space is None else space.fields
+    return [
+        f"{name} = {_numbers(value, whole=isinstance(domains.get(name), Whole))}"
+        for name, value in instance.items()
+    ]
 
 
 def _exponent(regime: Mapping[str, Any]) -> str:

@@ -161,7 +161,7 @@ def test_the_constant_agrees_with_the_verdict_near_one(digits: int, verdict: str
         least = rc.tightest(one)
         assert ("within the tolerance" in least.reason) is (verdict == "holds")
         assert least.measured, "no instance shows it"
-        said = _lines(least)
+        said = _lines(one, least)
         assert f" (1 {sign} 1e-{digits:02}) * bound on every" in said[0]
         assert f" than (1 {sign} 1e-{digits:02}) is true" in said[1]
 
