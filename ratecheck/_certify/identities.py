@@ -163,6 +163,8 @@ def decide(
             reason = _reason(error)
             if sizes is not None:
                 raise reason from error
+            if left > 0 and isinstance(reason, TimeLimit):
+                reason = _of_share(claim, tried[number], limit, reason)
             errors.append(reason)
     if not decided:
         raise errors[0]
@@ -225,6 +227,14 @@ def _reason(error: BaseException) -> Unprovable | TimeLimit:
     if not isinstance(cause, Unprovable | TimeLimit):
         raise error
     return cause
+
+
+def _of_share(claim: Claim, sizes: Sizes, limit: float | None, error: TimeLimit) -> TimeLimit:
+    """What to do where sizes took longer than their share of the time."""
+    named = f" for {', '.join(f'{k} = {v}' for k, v in sizes.items())}" if sizes else ""
+    text = f"{error}{named}, a share of {limit:g} s (--limit)"
+    text += "; smaller whole numbers in the space take less" * has_whole(claim)
+    return TimeLimit(text, error.meter)
 
 
 def _some(every: Sequence[Sizes]) -> list[Sizes]:

@@ -255,6 +255,23 @@ def test_the_command_proves_writes_and_checks(
     assert done.out.startswith("mine.root: refused: `measured` must hold")
 
 
+def test_a_counterexample_of_a_claim_that_had_other_fields_is_not_taken(
+    ratecheck: Callable[..., Any], tmp_path: Path
+) -> None:
+    text = (
+        "import ratecheck as rc\n"
+        "@rc.Paper('mine', 'm').upper('a', ref='1', on={'x': rc.interval()})\n"
+        "def a(x):\n    'Less than half.'\n    return x, 0.5\n"
+    )
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    assert ratecheck("audit", file, "--out", tmp_path, "--threads", 1).code == 1
+    file.write_text(text.replace("'x'", "'y'").replace("x)", "y)").replace("return x", "return y"))
+    done = ratecheck("certify", file, "--results", tmp_path, "--out", tmp_path, "--json")
+    assert done.code == 0, done.err
+    assert list(json.loads(done.out)[0]["certificate"]["instance"]) == ["y"]
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [("{", "must be JSON"), ("[]", "found none"), ("3", "found none"), (None, "must be readable")],

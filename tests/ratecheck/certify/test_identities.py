@@ -12,6 +12,7 @@ from typing import Any
 import flint
 import pytest
 
+import ratecheck as rc
 from linsys.linalg import degrees, precise, solve
 from linsys.linalg.degrees import NotRational, Rational, rational_arithmetic
 from ratecheck._certify import against_claims, identities
@@ -77,6 +78,18 @@ def test_sizes_that_nothing_decides_are_left_out() -> None:
 def test_a_limit_of_time_leaves_sizes_out() -> None:
     with pytest.raises(TimeLimit):
         decide(claim("cramer"), limit=0.0)
+
+
+def test_sizes_that_take_longer_than_their_share_say_what_takes_less() -> None:
+    space = {"t": rc.whole_numbers(low=1, high=10**6), "e": rc.interval()}
+
+    @rc.Paper("mine", "mine").identity("power", ref="1", on=space)
+    def power(t: Any, e: Any) -> Any:
+        """A power of a million factors."""
+        return (1 - e) ** t / (1 + e), (1 - e) ** t / (1 + e)
+
+    with pytest.raises(TimeLimit, match=r"a share of 1 s \(--limit\); smaller whole numbers"):
+        decide(power, limit=1.0)
 
 
 def test_a_limit_that_ends_a_product_of_matrices_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
