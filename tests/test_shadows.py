@@ -276,6 +276,7 @@ def test_a_folder_that_comes_onto_the_path_later(init: bool, tmp_path: Path) -> 
     assert said([sys.executable, "-c", program], tmp_path) == ""
 
 
+@pytest.mark.slow
 def test_a_user_s_module_that_is_imported_before_ratecheck(tmp_path: Path) -> None:
     folder = researchers(tmp_path / "folder", init=False)
     program = f"import sys; sys.path.append({str(ROOT)!r}){EARLIER}"

@@ -131,6 +131,7 @@ def test_all_methods_start_at_the_mean_square_of_the_targets() -> None:
         assert 0.2 < start.mean() < 0.6
 
 
+@pytest.mark.slow
 def test_long_runs_reach_the_stated_limits() -> None:
     """Up to (alpha E|phi|^2 / 2 B)^(1/2) = 3 %, the size of fluctuations from the step noise.
 

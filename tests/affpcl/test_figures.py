@@ -80,7 +80,7 @@ class TestFigures(rc.ExperimentSuite):
         ),
     )
     exact = frozenset({variance_regime})
-    slow = frozenset({fig1, fig6, variance_regime})
+    slow = frozenset({fig1, fig4, fig6, variance_regime})
 
 
 computed, analysed = TestFigures.table, TestFigures.analysed

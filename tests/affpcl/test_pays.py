@@ -53,6 +53,7 @@ def test_agents_are_the_same_at_every_n_and_kappa() -> None:
     np.testing.assert_allclose(scales @ narrow.A @ scales, few.A, rtol=0, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_the_page_on_sweeps_has_these_numbers() -> None:
     page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
     (row,) = (line for line in page.splitlines() if line.startswith("| 10 | 8 |"))

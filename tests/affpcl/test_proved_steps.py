@@ -18,6 +18,7 @@ from tests._small_runs import swapped
 
 
 class TestProvedSteps(rc.ExperimentSuite):
+    slow = frozenset({proved_steps})
     small = {  # noqa: RUF012
         proved_steps: proved_steps.ProvedStepsConfig(
             levels=(0.0, 0.5), instances=1, kappas=(1.0, 10.0), searched=20

@@ -33,6 +33,7 @@ from linsys.algorithms import AffPCL, Independent, LinearRatio
 from linsys.heterogeneity import delta_cen, delta_env, delta_obj, lambda_min, nu
 from ratecheck._run.job import Job
 from ratecheck._store.store import Store
+from tests._slow import slow_but
 from tests._small_runs import table_of, tables_of
 
 SMALL: dict[ModuleType, Any] = {
@@ -108,7 +109,7 @@ class TestRates(rc.ExperimentSuite):
     small = SMALL
     wrong = WRONG
     exact = frozenset({rate_density_ratio})
-    slow = frozenset({rate_central, rate_delta, rate_n, rate_t})
+    slow = frozenset(SMALL) - {rate_steps}
 
 
 computed, failed = TestRates.table, TestRates.failed
@@ -117,7 +118,7 @@ computed, failed = TestRates.table, TestRates.failed
 _tables = tables_of(TestRates)
 
 
-@pytest.mark.parametrize("module", SMALL)
+@pytest.mark.parametrize("module", slow_but([rate_steps], SMALL))
 def test_exact_values_decide_every_check(module: ModuleType) -> None:
     assert all(check.ok is True for check in TestRates.analysed(module).checks)
 

@@ -20,6 +20,7 @@ from mgda.simplex import min_norm
 from mgda.trajectories import Clients
 from ratecheck import ratio
 from ratecheck._experiment.plots import figure_of
+from tests._slow import slow_but
 from tests._small_runs import table_of
 
 SMALL: dict[ModuleType, Any] = {
@@ -118,7 +119,7 @@ def test_all_intervals_of_all_instances_cover_together(
     assert 0.03 < sum(1.0 - level for level in levels) <= 0.05
 
 
-@pytest.mark.parametrize("module", [drift_beta, drift_objectives])
+@pytest.mark.parametrize("module", slow_but([drift_objectives], [drift_beta, drift_objectives]))
 def test_inequality_fails_for_drifts_above_it(module: ModuleType) -> None:
     columns = dict(computed(module))
     columns["drift"] = 1e12 * columns["drift"]

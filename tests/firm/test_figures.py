@@ -135,6 +135,7 @@ def test_notes_turn_with_the_verdicts(
     assert claim.format("not borne out") in wrong
 
 
+@pytest.mark.slow
 def test_the_server_keeps_one_lambda_for_a_round() -> None:
     config = SMALL[fig1]
     server = computed(fig1).where(arm=fig1.SERVER)

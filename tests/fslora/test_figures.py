@@ -13,6 +13,7 @@ import ratecheck as rc
 from experiments.fslora.figures import _budget, _training, fig2, fig3, fig4, fig7, fig8, tables
 from experiments.fslora.figures._tasks import TaskConfig
 from linsys import InputError
+from tests._slow import slow_but
 from tests._small_runs import Change, ahead
 from tests.fslora._small_tasks import SIZES
 
@@ -74,7 +75,7 @@ def with_advantage(by: float, **of: Any) -> Change:
 
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
-    slow = frozenset({fig4, fig7})
+    slow = frozenset(SMALL) - {fig2, tables}
     loose = frozenset(SMALL)
     contradicted = tuple((module, with_advantage(-0.1, **of), part) for module, of, part in AHEAD)
 
@@ -82,7 +83,7 @@ class TestFigures(rc.ExperimentSuite):
 computed, analysed, check = TestFigures.table, TestFigures.analysed, TestFigures.check
 
 
-@pytest.mark.parametrize(("module", "of", "part"), AHEAD)
+@pytest.mark.parametrize(("module", "of", "part"), slow_but([fig2, tables], AHEAD))
 def test_checks_see_which_arm_is_ahead(module: ModuleType, of: dict[str, Any], part: str) -> None:
     assert check(module, with_advantage(0.1, **of)(computed(module)), part).ok is True
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import replace
-from itertools import cycle
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._conformance.claims import Known, Options, check_claim
+from tests._slow import slow_but
 
 GALLERY = Path(__file__).parents[2] / "examples" / "gallery"
 README = (GALLERY / "README.md").read_text()
@@ -29,20 +29,8 @@ TABLE = dict(
 )
 #: What a quick search finds where that is less by a tenth.
 NEAR = {"sgd.lemma_1": 0.25, "local_gd.floor": 0.00325}
-#: Searches that take two seconds of CPU time and more.
-LONG = {
-    "cagrad.theorem_3_2", "ef21.theorem_2", "fedprox.theorem_4", "local_gd.floor", "td0.theorem_2a"
-}  # fmt: skip
-#: Of every paper one claim is judged each time, in turn a true one and a false one, the others with
-#: the slow tests.
-QUICK = {
-    next(
-        name
-        for name, entry in CLAIMS.items()
-        if name.startswith(f"{paper}.") and entry.expect == expect and name not in LONG
-    )
-    for paper, expect in zip(PAPERS, cycle(("holds", "violated")), strict=False)
-}
+#: A true claim and a false one stand for all, which are judged with the slow tests.
+QUICK = ("cagrad.direction", "fedprox.corollary_7")
 
 
 def test_the_whole_gallery_is_one_argument() -> None:
@@ -72,11 +60,16 @@ FIGURES: dict[str, tuple[dict[str, Any], list[tuple[str, Any, str]]]] = {
 }
 
 
+#: Papers whose figures take most of the time; theirs are drawn with the slow tests.
+LONG = ("local_gd", "scaffold", "sgd", "td0")
+
+
 def suite(paper: str) -> type[rc.ExperimentSuite]:
     """The tests of a paper's figure, as a class that pytest finds by its name."""
     module, (changes, wrong) = figure(paper), FIGURES[paper]
     small = {module: replace(module.EXPERIMENT.profiles["quick"], **changes)}
-    options = {"small": small, "wrong": [(module, *one) for one in wrong]}
+    slow = {module} if paper in LONG else set()
+    options = {"small": small, "slow": slow, "wrong": [(module, *one) for one in wrong]}
     return type(f"Test_{paper}", (rc.ExperimentSuite,), {**options, "__module__": __name__})
 
 
@@ -101,9 +94,7 @@ def test_a_paper_has_true_claims_and_a_false_one(paper: str) -> None:
     assert len(expected) > 2
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n in QUICK else [pytest.mark.slow]) for n in CLAIMS]
-)
+@pytest.mark.parametrize("name", slow_but(QUICK, CLAIMS))
 def test_a_claim_conforms_and_is_as_tight_as_the_table_says(name: str) -> None:
     _, _, ratio = TABLE[name].partition(" | ")
     known = Known(float(ratio), NEAR.get(name)) if ratio else None

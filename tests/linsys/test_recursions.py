@@ -13,6 +13,7 @@ import pytest
 from linsys import InputError
 from linsys.linalg import precise, precision, stationary
 from linsys.recursions import LinearRecursion
+from tests._slow import slow_but
 
 KINDS = ["independent", "chain", "transitions", "started"]
 S, D, BATCH = 3, 2, 2
@@ -98,7 +99,7 @@ def test_the_limit_is_nan_where_there_is_none(kind: str, growth: float) -> None:
     assert np.isnan(scaled.limit().mean).all() == (growth > 1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but(["independent"], KINDS))
 def test_high_precision_agrees(kind: str) -> None:
     given = {name: value[:1] for name, value in arrays(kind).items()}
     plain, x0 = LinearRecursion(**given), np.ones((1, D))
@@ -275,7 +276,12 @@ def answers_without_transient(kind: str, digits: int | None) -> list[Any]:
 @pytest.mark.parametrize("kind", ["chain", "transitions"])
 @pytest.mark.parametrize(
     ("order", "digits"),
-    [([0, 1, 2, 3], None), ([3, 0, 1, 2], None), ([1, 3, 2, 0], None), ([1, 3, 2, 0], 40)],
+    [
+        ([0, 1, 2, 3], None),
+        ([3, 0, 1, 2], None),
+        ([1, 3, 2, 0], None),
+        pytest.param([1, 3, 2, 0], 40, marks=pytest.mark.slow),
+    ],
 )
 def test_transient_states_have_no_part_in_what_is_stationary(
     kind: str, order: list[int], digits: int | None

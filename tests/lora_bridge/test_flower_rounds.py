@@ -15,6 +15,7 @@ from lora_bridge.flower import Federation, fingerprint, rehearse
 from lora_bridge.flower.federation import load_setup
 from lora_bridge.oracles import Devices, Users
 from mgda.fedcmoo import FedCMOO
+from tests._slow import slow_but
 from tests.lora_bridge._federations import (
     ALGORITHMS,
     D,
@@ -64,7 +65,9 @@ def in_one_piece(name: str, rounds: int) -> tuple[str, list[str]]:
     return fingerprint([state.theta[0, 0]]), []
 
 
-@pytest.mark.parametrize("name", list(ALGORITHMS))
+@pytest.mark.parametrize(
+    "name", slow_but(["FSLoRA", "SI", "LoRA-global", "FIRM", "FedCMOO"], ALGORITHMS)
+)
 def test_the_adapters_are_those_of_the_run_in_one_piece(name: str, tmp_path: Path) -> None:
     result = rehearse(federation(name), tmp_path)
     wanted, users = in_one_piece(name, 3)

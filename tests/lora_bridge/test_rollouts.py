@@ -128,6 +128,7 @@ def test_a_truncated_distribution_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     assert first.diagonal().max() < 1e-9
 
 
+@pytest.mark.slow
 def test_noise_that_tokens_share_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = _noise.token_keys
     monkeypatch.setattr(

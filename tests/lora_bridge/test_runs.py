@@ -29,6 +29,7 @@ from lora_bridge.runs import recorded, repeated
 from lora_bridge.tasks import Task
 from mgda.fedcmoo import FedCMOO
 from mgda.firm import FIRM
+from tests._slow import slow_but
 from tests.lora_bridge import _survivor
 from tests.lora_bridge._federations import D, Quadratics
 from tests.lora_bridge._models import small_batch, small_model
@@ -248,7 +249,7 @@ BEGUN: dict[str, Callable[[], Begun]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(BEGUN))
+@pytest.mark.parametrize("name", slow_but(["FSLoRA", "SI", "FedAvg", "FIRM"], BEGUN))
 def test_every_algorithm_goes_on_to_the_same_bits(tmp_path: Path, name: str) -> None:
     algorithm, oracle, first, personal = BEGUN[name]()
 

@@ -123,6 +123,7 @@ def test_beta_is_a_step_size_and_another_power_of_it_would_be_seen() -> None:
     assert away[2] < 1e-12 < 1e-3 < away[1] < away[0]
 
 
+@pytest.mark.slow
 def test_the_gradient_shrinks_like_one_over_beta_before_anything_is_learned() -> None:
     table = computed(fig4)
     assert check(fig4, table, "exponent of").ok is True
@@ -231,6 +232,7 @@ def test_the_fitted_beta_is_a_minimum() -> None:
     assert loss(beta) < min(loss(0.8 * beta), loss(beta / 0.8))
 
 
+@pytest.mark.slow
 def test_the_table_marks_one_best_method_for_every_domain_and_average() -> None:
     with rc.style():
         figure = table3.EXPERIMENT.draw(SMALL[table3], analysed(table3, computed(table3)))

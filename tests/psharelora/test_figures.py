@@ -24,6 +24,7 @@ from linsys.preference import PreferenceSystem, distance, diversity
 from linsys.preference.estimators import fit_full, fit_global, fit_local, fit_shared
 from linsys.preference.instances import isotropic_features
 from linsys.preference.sharelora import METHODS
+from tests._slow import slow_but
 from tests._small_runs import ahead, rows, times
 
 SIZES: dict[str, Any] = {
@@ -88,7 +89,7 @@ LARGER: list[tuple[dict[str, Any], str]] = [
 class TestFigures(rc.ExperimentSuite):
     small = SMALL
     loose = frozenset(SMALL)
-    slow = frozenset({reward_error, value_gap})
+    slow = frozenset(SMALL) - {fig1}
     wrong = ((reward_error, "NEAR", (2.0, 3.0), "full: error / law"),)
     contradicted = (
         *((module, ahead(-0.05, "accuracy", **of), part) for module, of, part in AHEAD),
@@ -103,7 +104,7 @@ def with_column(table: rc.Table, name: str, values: np.ndarray[Any, Any]) -> rc.
     return rc.Table({**{key: table[key] for key in table}, name: values})
 
 
-@pytest.mark.parametrize(("module", "of", "part"), AHEAD)
+@pytest.mark.parametrize(("module", "of", "part"), slow_but([fig1], AHEAD))
 def test_a_claim_on_accuracy_is_judged_by_its_methods(
     module: ModuleType, of: dict[str, Any], part: str
 ) -> None:

@@ -61,7 +61,7 @@ class TestRates(rc.ExperimentSuite):
         (rate_users, flat, "alike on both sides: as derived"),
         (rate_users, flat, "random: as derived"),
     )
-    slow = frozenset({rate_nu, rate_rank, rate_samples, rate_users})
+    slow = frozenset(SMALL)
 
 
 computed, failed = TestRates.table, TestRates.failed

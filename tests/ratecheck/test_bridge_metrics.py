@@ -43,6 +43,7 @@ def _says(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]
     return int(left.value.code or 0), said.err
 
 
+@pytest.mark.slow
 def test_every_run_has_its_measurements_and_adapters(tmp_path: Path, model_folder: Path) -> None:
     config, store = _config(model_folder), Store(tmp_path / "out")
     options: dict[str, Any] = {"tensorboard": tmp_path / "events", "save_adapters": 3}

@@ -14,6 +14,7 @@ from lora_bridge.models import load_model
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
 
 
+@pytest.mark.slow
 def test_peft_chooses_the_same_tokens(model_folder: Path) -> None:
     loaded = load_model(model_folder)
     policies = bench.Policies(loaded.model, loaded.tokenizer, clients=4, prompts=4)

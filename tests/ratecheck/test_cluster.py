@@ -30,6 +30,7 @@ from ratecheck._run.runner import run
 from ratecheck._store.files import temporary_folder
 from ratecheck._store.store import Store
 from ratecheck._verdicts.judging import judge_all
+from tests._slow import slow_but
 
 EXTRA = Path(__file__).parent / "extra" / "toy" / "rates"
 FILES = Path(__file__).parent / "audit" / "files"
@@ -53,6 +54,7 @@ def _answer(number: int) -> tuple[int, bool, str]:
     return number**2, multiprocessing.parent_process() is not None, os.environ["OMP_NUM_THREADS"]
 
 
+@pytest.mark.slow
 def test_every_call_has_a_process_and_one_that_ends_costs_no_other(local: Path) -> None:
     answers = {}
     for position, future in pool.call_in_processes(_answer, [(k,) for k in range(8)], 1):
@@ -195,7 +197,7 @@ def test_a_cluster_without_workers_is_said_once(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere", "://"])
+@pytest.mark.parametrize("address", slow_but(["nowhere"], ["tcp://127.0.0.1:1", "nowhere", "://"]))
 def test_a_scheduler_that_does_not_answer_is_a_line(
     ratecheck: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:

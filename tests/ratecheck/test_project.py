@@ -92,6 +92,7 @@ def test_claims_and_experiments_are_found_by_their_ids(write: Write) -> None:
         ids("mine.mas")
 
 
+@pytest.mark.slow
 def test_an_experiment_on_a_model_is_of_the_paper_in_its_folder(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +328,7 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_results_are_in_the_root_of_the_project(
     write: Write, ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -470,9 +472,10 @@ def test_commands_know_the_project(write: Write) -> None:
     ("before", "after"),
     [
         ("", '[tool.ratecheck]\nfiles = ["my_paper/my_paper"]\n'),
-        (
+        pytest.param(
             "[project]\nname = 'x'\n",
             "[project]\nname = 'x'\n\n[tool.ratecheck]\nfiles = [\"my_paper/my_paper\"]\n",
+            marks=pytest.mark.slow,
         ),
         (
             "[tool.ratecheck]\n# ours\nfiles = [\n    'a',\n]\n[tool.other]\nfiles = []\n",

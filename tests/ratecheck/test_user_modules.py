@@ -134,6 +134,7 @@ def test_helpers_of_two_folders_have_one_name(write: Write) -> None:
     assert "helper" not in sys.modules
 
 
+@pytest.mark.slow
 def test_machine_code_is_kept_for_every_name_of_a_module(write: Write) -> None:
     text = "import numba\n\n@numba.njit(cache=True)\ndef half(x):\n    return x / 2\n"
     folder = write("kernels.py", text).parent

@@ -12,6 +12,7 @@ import ratecheck as rc
 from ratecheck._discover.catalogue import families, find_claims, of_file
 from ratecheck._verdicts import records
 from ratecheck._verdicts.judging import judge_all
+from tests._slow import slow_but
 
 ONE = rc.Space(fields={"x": rc.interval("n")}, sizes={"n": (1, 3)})
 
@@ -115,7 +116,9 @@ def test_workers_try_them_too(tmp_path: Path) -> None:
         of_file(str(file))
 
 
-@pytest.mark.parametrize("name", ["affpcl.d1j", "affpcl.rem2_td", "psl.lemma_7_corrected"])
+@pytest.mark.parametrize(
+    "name", slow_but(["affpcl.rem2_td"], ["affpcl.d1j", "affpcl.rem2_td", "psl.lemma_7_corrected"])
+)
 def test_the_quotient_of_two_roundings_is_no_tightness(name: str) -> None:
     """Their tightest instances in float64 have both sides zero but for rounding."""
     (item,) = rc.find_claims([name])

@@ -13,6 +13,7 @@ import pytest
 import ratecheck as rc
 from experiments.affpcl.claims._spaces import SYSTEMS
 from linsys.linalg import lambda_min, norm, operator_norm, transpose
+from tests._slow import slow_but
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ def significant(number: float) -> int:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.slow] * (k % 3 > 0)) for k, name in enumerate(FALSE)],
+    slow_but(["off by one", "missing condition", "half a diameter", "linear for quadratic"], FALSE),
 )
 def test_it_is_found_and_shrunk(name: str) -> None:
     claim = declared(name)

@@ -18,6 +18,7 @@ from ratecheck._discover import papers, registry
 from ratecheck._report.authors import fill
 from ratecheck._report.export import AUTHORS
 from ratecheck._report.kept import known_in, of_known, with_certificate
+from tests._slow import slow_but
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = {
@@ -50,7 +51,7 @@ def _exists(name: str) -> bool:
         return False
 
 
-@pytest.mark.parametrize("paper", PAGES)
+@pytest.mark.parametrize("paper", slow_but(["ood"], PAGES))
 def test_the_numbers_of_a_page_are_those_of_the_kept_verdicts(paper: str) -> None:
     results = PAGES[paper].parent / "results"
     known = known_in(results)

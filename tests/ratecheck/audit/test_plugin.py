@@ -23,6 +23,7 @@ from ratecheck import Known, Options, check_claim, pytest_plugin
 from ratecheck._conformance.claims import kept_ratios
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._verdicts.replay import replay_file
+from tests._slow import slow_but
 from tests.ratecheck.audit._waiting import Waiting, waiting
 
 MINE = Path(__file__).parent / "files" / "mine.py"
@@ -170,7 +171,7 @@ for k in (1, 2):
     assert "Traceback" not in done.stdout
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)])
 def test_claims_that_are_passed_over_are_mentioned(tmp_path: Path, workers: Any) -> None:
     (tmp_path / "claims").mkdir()
     (tmp_path / "claims" / "mine.py").write_text(MINE.read_text())
@@ -525,7 +526,7 @@ def test_what_passed_is_judged_again_when_it_changes(tmp_path: Path, workers: An
     assert said() == ("1 failed, 4 passed", "4")
 
 
-@pytest.mark.parametrize("in_package", [False, True])
+@pytest.mark.parametrize("in_package", slow_but([True], [False, True]))
 def test_a_file_imports_what_it_imports_in_the_command(tmp_path: Path, in_package: bool) -> None:
     project, claims = tmp_path / "project", tmp_path / "project" / "claims"
     for name, text in {

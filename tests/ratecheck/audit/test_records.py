@@ -291,7 +291,7 @@ def test_a_slight_violation_does_not_look_attained(verdict: tuple[str, float], s
     assert ratio(Result(item, rc.Verdict(item.id, *verdict), "quick", 0)) == shown
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def three() -> list[Result]:
     """Verdicts on claims of one module of the catalogue."""
     items = find_claims(["ood.lemma_1", "ood.lemma_1_corrected", "ood.lemma_1_convexity"])

@@ -13,6 +13,7 @@ import ratecheck as rc
 from ratecheck._search.search import EFFORTS, Search
 from ratecheck._search.small_numbers import with_small_numbers
 from ratecheck._verdicts import verdict as judging
+from tests._slow import slow_but
 
 FIELDS = {
     "p": rc.interval(),
@@ -39,7 +40,7 @@ def one_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "with_small_numbers", mock.Mock(return_value=None))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", slow_but([0], range(3)))
 def test_a_violation_at_small_numbers_is_found(seed: int) -> None:
     """Of the 3,000 instances that are drawn some eight break it, and these depend on the seed."""
     verdict = rc.judge(claim("peak", 1.1), seed=seed)
@@ -55,6 +56,7 @@ def test_one_search_misses_it() -> None:
     assert rc.judge(claim("peak", 1.1)).verdict == "holds"
 
 
+@pytest.mark.slow
 def test_a_search_that_comes_nearer_is_the_one_that_counts() -> None:
     stated = claim("near", 0.9)
     verdict = rc.judge(stated)
@@ -68,6 +70,7 @@ def test_a_search_that_comes_nearer_is_the_one_that_counts() -> None:
     assert rc.tightest(stated).factor == pytest.approx(0.9)
 
 
+@pytest.mark.slow
 def test_one_that_adds_nothing_changes_no_verdict() -> None:
     stated = claim("flat", 0.5)
     both = rc.judge(stated).to_dict()

@@ -76,6 +76,7 @@ def test_what_is_exceeded_is_violated(relation: str, more: float, said: str) -> 
         assert float(verdict.measured) > 0.05
 
 
+@pytest.mark.slow
 def test_false_violations_are_as_rare_as_is_said() -> None:
     """500 runs on a true equality, with an error probability of 0.1; seeds are fixed."""
     claim = declared(coin(), alpha=0.1, most=2000, within=0.3)
@@ -84,6 +85,7 @@ def test_false_violations_are_as_rare_as_is_said() -> None:
     assert runs.count("violated") / 500 <= 0.1
 
 
+@pytest.mark.slow
 def test_that_an_excess_counts_as_none_is_as_rare() -> None:
     """The mean is what must not count as none, while noise hides it for long."""
 

@@ -103,6 +103,7 @@ def test_vacuous_names_what_nothing_meets() -> None:
     assert verdict.reason == f"none of {tried} instances meets 'x > 2'"
 
 
+@pytest.mark.slow
 def test_vacuous_names_conditions_that_exclude_each_other() -> None:
     space = rc.Space(
         fields={"x": rc.interval()},

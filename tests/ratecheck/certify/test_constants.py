@@ -33,6 +33,7 @@ from ratecheck._commands.app import app
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._verdicts import certificates as kept
 from ratecheck._verdicts.evidence import Evidence, of_certificate
+from tests._slow import slow_but
 
 FILE = Path(__file__).with_name("bounds.py")
 ITEMS: dict[str, Item] = {
@@ -64,8 +65,10 @@ def certificate(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("name", "best"),
-    [("mean", 1.0), ("product", 0.25), ("cosh", 0.5), ("difference", 0.5), ("scaled", 0.5),
-     ("branch", 1.0), ("slope", math.exp(2) / 9), ("sizes", 1.0)],
+    slow_but(["mean", "cosh", "branch"], [
+        ("mean", 1.0), ("product", 0.25), ("cosh", 0.5), ("difference", 0.5), ("scaled", 0.5),
+        ("branch", 1.0), ("slope", math.exp(2) / 9), ("sizes", 1.0),
+    ]),
 )  # fmt: skip
 def test_the_best_constant_is_in_the_interval(name: str, best: float) -> None:
     content = certificate(name)
@@ -221,6 +224,7 @@ def test_a_search_that_is_stopped_has_what_it_knows_and_goes_on(tmp_path: Path) 
     assert later.tree() == whole.tree()
 
 
+@pytest.mark.slow
 def test_a_tree_that_is_not_confirmed_is_found_level_by_level(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -337,6 +341,7 @@ def test_charts_of_other_coordinates_are_refused(chart: Any) -> None:
         Cover(space, {"k": 2}, charts=[chart])
 
 
+@pytest.mark.slow
 def test_where_both_sides_vanish_on_a_line_a_chart_shows_the_constant() -> None:
     sizes = {"n": 3}
     content, reason = constants.constant(ITEMS["apart"], sizes, limit=40.0)
@@ -424,6 +429,7 @@ def test_other_certificates_are_written_beside_those_of_constants(tmp_path: Path
     assert kept.in_words(whole["certificates"][0]).startswith("enclosed: ratio in [1, 1.0005")
 
 
+@pytest.mark.slow
 def test_a_claim_is_written_beside_the_others_and_a_file_anew(tmp_path: Path) -> None:
     run = CliRunner().invoke
     file = tmp_path / "mine.py"
@@ -455,6 +461,7 @@ def long_search(state: Path, doing: constants.Doing, limit: float = 60.0) -> Any
     return constants.constant(ITEMS["product"], limit=limit, state=state, doing=doing)
 
 
+@pytest.mark.slow
 def test_a_search_that_is_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill between two steps loses what came after the search was kept, and nothing else."""
     monkeypatch.setattr(constants, "_FIRST", 0.0)  # only the search in the end is kept

@@ -13,6 +13,7 @@ from linsys import InputError
 from ratecheck import gram
 from ratecheck._certify.check import Wrong
 from ratecheck._certify.gram.verify import verify
+from tests._slow import slow_but
 
 KNOWN = {name: exact for name, (_, exact) in RATES.items()}
 
@@ -23,7 +24,7 @@ def test_the_worst_case_is_the_one_of_the_literature(name: str) -> None:
     assert gram.worst_case(problem(name)).value == pytest.approx(float(exact), rel=1e-6)
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", slow_but(["gradient descent", "proximal point"], KNOWN))
 def test_the_bound_of_the_literature_is_proved_and_no_smaller_one(name: str) -> None:
     exact = KNOWN[name]
     p = problem(name)

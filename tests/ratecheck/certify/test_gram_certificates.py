@@ -26,6 +26,7 @@ from ratecheck._certify.prove import prove
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._verdicts.certificates import in_words
+from tests._slow import slow_but
 
 FILE = Path(__file__).with_name("theorems.py")
 ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
@@ -44,7 +45,7 @@ def proved(name: str) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("name", ["mix", "product", "length"])
+@pytest.mark.parametrize("name", slow_but(["mix", "length"], ["mix", "product", "length"]))
 def test_a_claim_is_proved_for_all_dimensions_and_the_proof_is_verified(name: str) -> None:
     content = proved(name)
     assert content["kind"] == "quadratic"
