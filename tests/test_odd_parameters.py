@@ -85,7 +85,7 @@ def drawn(names: list[str], number: int, seed: int) -> list[tuple[str, str, str]
 
 
 @pytest.mark.parametrize(
-    ("seed", "number"), [(SEED, 120), pytest.param(SEED + 1, 4000, marks=pytest.mark.slow)]
+    ("seed", "number"), [(SEED, 60), pytest.param(SEED + 1, 4000, marks=pytest.mark.slow)]
 )
 def test_a_value_is_taken_or_refused_by_name(seed: int, number: int, tmp_path: Path) -> None:
     store = Store(tmp_path, writable=False)

@@ -57,7 +57,13 @@ METHODS: dict[str, Any] = {
     "clustered": Clustered(clusters=3, spread=0.5),
     "one cluster": Clustered(clusters=1),
 }
-SIZES = [(1, 1), (1, 5), (2, 2), (3, 9), (4, 1), (5, 5), (7, 2), (6, 20), (13, 5)]
+#: Numbers of agents and dimensions; those that fill or overfill a vector of the processor come
+#: each time, as do agents and dimensions alone, and the others with the slow tests.
+QUICK = [(1, 5), (4, 1), (6, 20), (13, 5)]
+SIZES = [
+    pytest.param(size, marks=[] if size in QUICK else [pytest.mark.slow])
+    for size in ((1, 1), (1, 5), (2, 2), (3, 9), (4, 1), (5, 5), (7, 2), (6, 20), (13, 5))
+]
 
 
 def gaussian(n: int, d: int, seed: int = 1) -> GaussianSystem:

@@ -233,10 +233,10 @@ EACH = [(family, *named) for family in FAMILIES for named in family.algorithms.i
 SYNTHETIC = {f"{name}, {of.data}": (algorithm, of.synthetic) for of, name, algorithm in EACH}
 MODEL = {f"{name}, model": (algorithm, of.model) for of, name, algorithm in EACH}
 CASES: dict[str, tuple[Any, Callable[[], Run]]] = SYNTHETIC | MODEL
-#: On a model every day: one algorithm of every paper, and one that changes frozen matrices.
+#: On a model every day: algorithms of devices and of users, and one that changes frozen matrices.
 DAILY = {
     f"{name}, model": MODEL[f"{name}, model"]
-    for name in ("AffPCL", "FSLoRA", "FedStackLoRA", "P-ShareLoRA G", "OOD-PL", "FIRM")
+    for name in ("FSLoRA", "FedStackLoRA", "P-ShareLoRA G")
 }
 OTHERS = {name: case for name, case in MODEL.items() if name not in DAILY}
 

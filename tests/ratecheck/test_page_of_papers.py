@@ -17,6 +17,8 @@ from ratecheck._report.stored import Stored
 from ratecheck._verdicts.certificates import read
 from ratecheck._verdicts.records import Result
 
+pytestmark = pytest.mark.slow  # of one paper of a few claims test_page.py tells the same
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
