@@ -33,6 +33,7 @@ import numpy as np
 
 from linsys.linalg import _precise
 from linsys.linalg._flint import flint
+from linsys.linalg.rounded import reach
 
 __all__ = [
     "Ball",
@@ -51,11 +52,6 @@ __all__ = [
 
 _Result = TypeVar("_Result")
 
-#: A float64 of at most so many digits in a formula is the decimal that it is written as.
-_DIGITS = 12
-#: Any other one, such as math.sqrt(2), is a rounded constant: what it stands for lies within this
-#: share of it, some thousand roundings of float64.
-_ROUNDED = Fraction(1, 10**12)
 #: Powers with larger exponents are taken of balls.
 _LARGEST_EXPONENT = 4096
 #: Ends of enclosures beyond 2 to this power are not written down as fractions.
@@ -382,11 +378,11 @@ def as_ball(value: Any) -> Ball:
 
 
 def _constant(value: float) -> Any:
-    if not math.isfinite(value) or float(f"{value:.{_DIGITS}g}") == value:
+    radius = reach(value)
+    if not radius:
         return exact_value(value)
     State.rounded.add(value)
-    middle = Fraction(value)
-    return flint.arb(exact_value(middle), as_arb(exact_value(abs(middle) * _ROUNDED)).upper())
+    return flint.arb(exact_value(Fraction(value)), as_arb(exact_value(Fraction(radius))).upper())
 
 
 def as_arb(value: Any) -> Any:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from linsys.linalg import boxes_rounding as rounding
 from linsys.linalg.boxes_paths import State
+from linsys.linalg.rounded import reach
 
 __all__ = [
     "Enclosure",
@@ -47,11 +48,6 @@ Factors = tuple[tuple[Any, float], ...]
 #: Numbers and coefficients.
 Terms = tuple[tuple[Any, Fraction], ...]
 F = TypeVar("F", bound="Enclosure")
-#: A float64 of at most so many digits in a formula is the decimal that it is written as.
-_DIGITS = 12
-#: Any other one, such as math.sqrt(2), is a rounded constant: it stands for a number within this
-#: share of it.
-_ROUNDED = 1e-12
 
 
 _SERIALS = itertools.count()
@@ -257,9 +253,8 @@ def _bounds_of(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             return np.array([value, value, value, math.inf])
-        if float(f"{value:.{_DIGITS}g}") != value:
-            reach = abs(value) * _ROUNDED
-            return np.array([value - reach, value + reach, value, 1.01 * reach])
+        if (radius := reach(value)) > 0:
+            return np.array([value - radius, value + radius, value, 1.01 * radius])
         exact = Fraction(repr(value))
     else:
         exact = Fraction(value)

@@ -33,12 +33,9 @@ from linsys.linalg.branching import Branching
 from linsys.linalg.formal import Element, NotRational
 from linsys.linalg.numpys_extremes import OfObjects, arithmetic
 from linsys.linalg.ranges import ANY, MAYBE, NEVER, NULL, Range
+from linsys.linalg.rounded import reach
 
 __all__ = ["NotRational", "Rational", "compared", "comparisons", "rational_arithmetic"]
-
-#: A float64 of at most so many digits in a formula is the decimal that it is written as.
-_DIGITS = 12
-
 
 #: Bits of enclosures whose midpoint is shown.
 _BITS = 512
@@ -339,7 +336,7 @@ def _operand(value: Any) -> Any:
     if isinstance(value, Rational):
         return value
     if isinstance(value, float):
-        if math.isfinite(value) and float(f"{value:.{_DIGITS}g}") != value:
+        if reach(value) > 0:
             raise NotRational(f"the constant {value!r}")
         return Rational(float(value))
     if isinstance(value, int | np.integer | np.bool_):

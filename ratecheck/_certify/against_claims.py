@@ -36,7 +36,7 @@ from ratecheck._certify.stated import (
 )
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
-from ratecheck._verdicts.certificates import BUT_FOR_TIES, of_whole, revision
+from ratecheck._verdicts.certificates import BUT_FOR_TIES, of_constants, of_whole, revision
 from ratecheck._verdicts.replay import json_in
 
 #: What a certificate has to say, by its kind, and what it may say besides.
@@ -226,7 +226,7 @@ def _counterexample(content: Mapping[str, Any], claim: Claim) -> str:
     first = content["cases"][0]
     return (
         f"violated: measured in [{', '.join(first['measured'])}], bound in "
-        f"[{', '.join(first['bound'])}]; {content['arithmetic']}"
+        f"[{', '.join(first['bound'])}]; {content['arithmetic']}{of_constants(content)}"
     )
 
 

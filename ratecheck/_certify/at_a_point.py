@@ -79,7 +79,9 @@ def at(claim: Claim, point: Point, sizes: Sizes, source: Source) -> AtPoint:
         if not branch and not source.real:
             _check_floats(claim, floats, exact)
         return known
-    except (Fault, ArithmeticError, TypeError, ValueError) as error:
+    except (Broken, Unprovable, SystemError):  # the last one of a limit in a product of matrices
+        raise
+    except Exception as error:  # of the claim's function, whatever it does with these numbers
         cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
         if isinstance(cause, NoPoint):
             raise cause from None

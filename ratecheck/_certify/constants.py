@@ -35,6 +35,7 @@ from ratecheck._claims.space import Fault, Fields, Sizes
 from ratecheck._discover.catalogue import Item
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._search.search import Effort, Search
+from ratecheck._verdicts.certificates import IN_RANGES
 from ratecheck._verdicts.verdict import plain, tightest_instance
 
 __all__ = [
@@ -534,15 +535,15 @@ def _checked(
 def said(content: Mapping[str, Any]) -> str:
     """What a certificate says, in a line.
 
-    >>> said({"ratio": ["0.99985", "1.0004"], "sizes": {"n": 2}, "boxes": 12})
-    'ratio in [0.99985, 1.0004] for n = 2; 12 boxes'
+    >>> said({"ratio": ["0.99985", "1.0004"], "sizes": {"n": 2}, "boxes": 12})[:38]
+    'ratio in [0.99985, 1.0004] for n = 2, '
     """
     sizes = ", ".join(f"{name} = {size}" for name, size in content["sizes"].items())
     where = f" for {sizes}" if sizes else ""
     low, high = content["ratio"]
     if Fraction(high) < 1 and "bound" not in content:
         where += " where the bound is not negative"
-    return f"ratio in [{low}, {high}]{where}; {content['boxes']:,} boxes"
+    return f"ratio in [{low}, {high}]{where}{IN_RANGES}; {content['boxes']:,} boxes"
 
 
 def sizes_of_text(settings: Sequence[str]) -> Sizes:

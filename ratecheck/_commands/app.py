@@ -622,7 +622,7 @@ def certify(
     from ratecheck._commands import certify as commands
     from ratecheck._commands.runs import scheduled
 
-    if check is not None:
+    if check:
         _exit(commands.check(check, claims or (), as_json))
         return
     _say_where(out.parent)

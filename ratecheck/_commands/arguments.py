@@ -295,7 +295,7 @@ Write = Annotated[
     ),
 ]
 Check = Annotated[
-    Path | None, typer.Option(metavar="FILE...", help="Verify the certificates in files.")
+    list[Path] | None, typer.Option(metavar="FILE...", help="Verify the certificates in files.")
 ]
 Certificates = Annotated[
     Path,

@@ -22,7 +22,7 @@ from ratecheck._report.terminal import console, dump, progress_bar, show_list
 from ratecheck._store.files import check_writable, write_whole
 from ratecheck._store.machine import cores
 from ratecheck._verdicts import certificates as kept
-from ratecheck._verdicts.certificates import in_words, short
+from ratecheck._verdicts.certificates import in_words, of_constants, short
 from ratecheck._verdicts.evidence import of_certificate
 from ratecheck._verdicts.records import Records
 from ratecheck._verdicts.verdict import judge
@@ -139,7 +139,11 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
         elif one["kind"] == "counterexample":
             case = one["cases"][0]
             sides = f"{short(case['measured'][0])} and {short(case['bound'][0])}"
-            told = [str(one["bits"] or ""), took, f"{of_certificate(one)}: {sides}"]
+            told = [
+                str(one["bits"] or ""),
+                took,
+                f"{of_certificate(one)}: {sides}{of_constants(one)}",
+            ]
             rows.append([proof.id, one["arithmetic"], *told])
         else:
             arithmetic = one["arithmetic"].removesuffix(" at random points")
@@ -150,15 +154,15 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
     console().print(f"{proved} of {len(proofs)} claims have a certificate.")
 
 
-def check(path: Path, references: Sequence[str], as_json: bool) -> bool:
-    """Verify the certificates in a file and say of each what it proves; whether all do.
+def check(paths: Sequence[Path], references: Sequence[str], as_json: bool) -> bool:
+    """Verify the certificates in files and say of each what it proves; whether all do.
 
     References that are files of JSON are of more certificates, as a shell's ``*`` gives them; the
     others say where to look for the claims.
     """
     from ratecheck._certify.against_claims import check_file
 
-    files = [path, *(Path(one) for one in references if one.endswith(".json"))]
+    files = [*paths, *(Path(one) for one in references if one.endswith(".json"))]
     claims = [one for one in references if not one.endswith(".json")]
     checked = [one for file in files for one in check_file(file, claims)]
     if as_json:

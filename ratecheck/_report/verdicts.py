@@ -363,7 +363,10 @@ def _generic(verdict: Verdict) -> str:
     if not seen:
         return ""
     near, far = (f"{seen[name]:.0%}" for name in ("near", "far"))
-    return f"; {near} of its neighbours within 1 % violate it, {far} of those within 10 %"
+    said = f"; {near} of its neighbours within 1 % violate it, {far} of those within 10 %"
+    if "rounding" in seen:
+        said += "; maybe by rounding alone, of a float such as 1/n: have x / n for x * (1 / n)"
+    return said
 
 
 def _numbers(values: Any, *, whole: bool) -> str:

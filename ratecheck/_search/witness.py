@@ -15,7 +15,7 @@ from typing import Any
 
 from ratecheck._claims.certificates import Certificate, certify
 from ratecheck._claims.claim import Claim
-from ratecheck._claims.fields import Numbers
+from ratecheck._claims.fields import Numbers, magnitude_of
 from ratecheck._claims.space import Fault, Fields
 from ratecheck._search.neighbours import FAR, NEAR, share, trust
 from ratecheck._search.others import climbed, drawn
@@ -24,6 +24,8 @@ from ratecheck._search.shrink import CLEAR, GENERIC, shrink
 
 #: So many other instances are made small, and so many are climbed from.
 _TRIED, _CLIMBS = 3, 2
+#: What rounded constants may leave of a difference, relative to the largest number of an instance.
+ROUNDED = 2e-14
 #: So many of those that were drawn are compared, each by so many neighbours.
 _COMPARED, _NEIGHBOURS = 24, 48
 
@@ -54,6 +56,15 @@ class Witness:
         return self.sides.tightness >= 1 + CLEAR
 
     @property
+    def rounding(self) -> bool:
+        """Whether the sides are as near as the last digits of a constant, such as 1 / n, may leave.
+
+        They are kept by float64 before high precision begins, which then confirms what they leave.
+        """
+        apart = abs(self.sides.measured - self.sides.bound)
+        return bool(apart <= ROUNDED * magnitude_of([*self.fields.values()]).max())
+
+    @property
     def persuades(self) -> bool:
         """Whether its numbers are credible, the excess clear, and the violation generic."""
         return self.credible and self.clear and self.near >= GENERIC
@@ -67,6 +78,7 @@ class Witness:
         """What a verdict keeps of it beside the instance."""
         names = ("credible", "clear", "near", "far")
         told = {name: getattr(self, name) for name in names}
+        told |= {"rounding": True} if self.rounding else {}
         return {**told, "assumptions": list(self.assumptions)}
 
 

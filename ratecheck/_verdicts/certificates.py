@@ -111,16 +111,31 @@ def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:
     kind = of_certificate(certificate, premises)
     if certificate["kind"] == "counterexample":
         bits = f" of {certificate['bits']} bits" if certificate["bits"] else ""
-        return f"{kind} by {certificate['arithmetic']}{bits}"
+        return f"{kind} by {certificate['arithmetic']}{bits}{of_constants(certificate)}"
     if certificate["kind"] == "quadratic":
         where = "" if kind == Evidence.ALL else ", for all dimensions,"
         return f"{kind}{where} by {certificate['arithmetic']}{_of_theorem(certificate, premises)}"
     if certificate["kind"] == "constant":
         sizes = ", ".join(f"{name} = {size}" for name, size in certificate["sizes"].items())
         low, high = certificate["ratio"]
-        return f"{kind}: ratio in [{low}, {high}]{' for ' if sizes else ''}{sizes}"
+        where = f"{' for ' if sizes else ''}{sizes}"
+        return f"{kind}: ratio in [{low}, {high}]{where}{IN_RANGES}"
     where = f"{_of_sizes(certificate)}{of_whole(certificate)}{_of_branches(certificate)}"
     return f"{kind}: {where}, but for a chance below 2^{certificate['log2_chance']}"
+
+
+#: What a proved constant is about: the boxes are those that a space's coordinates fill.
+IN_RANGES = ", for numbers in the ranges that instances are drawn from"
+
+
+def of_constants(certificate: Mapping[str, Any]) -> str:
+    """That numbers of a formula were rounded before anybody saw them, if some were.
+
+    >>> of_constants({"constants": [1.4142135623730951]})
+    ', with constants that were rounded (1.414213)'
+    """
+    rounded = [f"{value!s:.8}" for value in certificate.get("constants", ())]
+    return f", with constants that were rounded ({', '.join(rounded)})" if rounded else ""
 
 
 def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:

@@ -68,6 +68,8 @@ _MOST = 0.5
 _TOLD = {"watch": ("fields", "index"), "violated": ("verdict",)}
 #: What can be said against a counterexample, the gravest first, and what it means.
 DOUBTS = {
+    "maybe rounding": "its sides are so near that the last digits of a constant such as 1/n may be "
+    "all that is between them",
     "degenerate": "none of its neighbours within 1 % violates the statement",
     "at the edge": "it has numbers at the edge of what the statement is about",
     "narrowly": "it misses the bound by less than 5 %",
@@ -105,7 +107,8 @@ class Verdict:
             search, also how instances are constructed.
         witness: what speaks for a counterexample: whether its numbers are "credible", whether it is
             "clear" (by 5 %), and which share of its neighbours within 1 % ("near") and 10 % ("far")
-            violates the claim as well; and the "assumptions" that it was checked to meet. See
+            violates the claim as well; "rounding" where its sides are so near that this may be all
+            that is between them; and the "assumptions" that it was checked to meet. See
             :mod:`ratecheck._search.witness`.
         seconds: time it took.
         details: further numbers, such as per-regime exponents; ``unfinished`` of a search that its
@@ -138,7 +141,9 @@ class Verdict:
     @property
     def label(self) -> str:
         """The verdict, with the first of :data:`DOUBTS` about its counterexample."""
-        doubts = [doubt for doubt in DOUBTS if self.witness and not self.witness[_SIGNS[doubt]]]
+        seen = self.witness
+        doubts = [doubt for doubt, sign in _SIGNS.items() if seen and not seen[sign]]
+        doubts = ["maybe rounding"] * ("rounding" in seen) + doubts
         return ", ".join([self.verdict, *doubts[:1]])
 
     def to_dict(self) -> dict[str, Any]:

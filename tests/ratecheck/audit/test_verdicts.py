@@ -669,3 +669,23 @@ def test_watch_sees_every_instance_before_it_is_measured() -> None:
     assert all(x in left for x in seen)  # in this order
     assert len(seen) >= 3_000
     assert len(measured) - len(seen) < 50  # those of the verdict, in high precision
+
+
+def test_what_a_rounded_constant_leaves_is_doubted_and_not_proved() -> None:
+    space = rc.Space({"x": rc.interval("n")}, sizes={"n": (49, 49)})
+
+    @rc.Paper("mine", "m").upper("step", ref="1", on=space)
+    def step(x: Any) -> Any:
+        """True: 1 - n (1 / n) is zero."""
+        eta = 1 / len(x)
+        return (1 - len(x) * eta) * x.sum(), 0 * x.sum()
+
+    @rc.Paper("mine", "m").upper("less", ref="1", on=space)
+    def less(x: Any) -> Any:
+        """False, by one per cent."""
+        return x.sum(), 0.99 * x.sum()
+
+    verdict = rc.judge(step)
+    assert verdict.label == "violated, maybe rounding"
+    assert "overlap" in rc.certify(step, verdict.counterexample).reason
+    assert rc.judge(less).label == "violated, narrowly"
