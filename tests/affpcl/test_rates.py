@@ -179,6 +179,7 @@ def planted_violations() -> dict[str, tuple[ModuleType, rc.Table]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(9))
 def test_a_planted_violation_turns_the_verdict(number: int) -> None:
     check, (module, wrong) = list(planted_violations().items())[number]

@@ -416,11 +416,13 @@ def test_printed_levels_are_a_sum_and_its_root() -> None:
     assert difference == pytest.approx(kappa.max() - kappa.min(), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("of", "part"), LARGER)
 def test_a_claim_on_gaps_is_judged_by_its_policies(of: dict[str, Any], part: str) -> None:
     assert check(value_gap, ahead(0.2, "gap", **of)(computed(value_gap)), part).ok is True
 
 
+@pytest.mark.slow
 def test_one_run_beyond_the_guarantee_is_seen() -> None:
     table = computed(value_gap)
     assert check(value_gap, table, "all runs").ok is True
@@ -429,6 +431,7 @@ def test_one_run_beyond_the_guarantee_is_seen() -> None:
     assert check(value_gap, with_column(table, "ratio", ratio), "all runs").ok is False
 
 
+@pytest.mark.slow
 def test_the_constant_is_compared_between_coverages() -> None:
     table = computed(value_gap)
     for factor, ok in ((3.0, True), (1 / 3, False)):

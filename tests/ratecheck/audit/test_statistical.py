@@ -329,6 +329,7 @@ def test_a_quick_search_samples_what_looks_most_suspicious(monkeypatch: pytest.M
     assert found() <= 3
 
 
+@pytest.mark.slow
 def test_a_look_does_not_make_a_true_statement_false() -> None:
     """At risk alpha = 0.01 each; more than four of sixty have a probability below 1e-6."""
     wrong = [rc.judge(declared(coin()), "quick", seed).verdict == "violated" for seed in range(60)]

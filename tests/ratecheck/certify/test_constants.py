@@ -490,6 +490,7 @@ def test_a_search_that_is_killed_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
         assert again[0] == counts[0]  # from the beginning
 
 
+@pytest.mark.slow
 def test_what_a_folder_has_is_checked_and_not_searched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

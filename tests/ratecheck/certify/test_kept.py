@@ -170,6 +170,7 @@ def proved_instead() -> tuple[list[str], list[str]]:
     )
 
 
+@pytest.mark.slow
 def test_the_page_lists_what_proofs_replaced_and_which_constants_they_improved() -> None:
     page = Path("docs/certificates.md").read_text()
     section = page.partition("## What proofs replaced")[2].partition("\n## ")[0]
