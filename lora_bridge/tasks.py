@@ -78,7 +78,8 @@ class Task:
             tensors(f"shards[{i}]", shard)
             if _kinds(shard) != kinds:  # encoded together, all have the same length
                 raise InputError(
-                    f"client {i} must have {kinds}, as client 0; found {_kinds(shard)}"
+                    f"client {i} must have {kinds}, as client 0; found {_kinds(shard)}: encode the "
+                    "samples of all clients together, and divide them afterwards"
                 )
             sizes = sorted({len(value) for value in shard.values()})
             if len(sizes) != 1 or sizes[0] == 0:

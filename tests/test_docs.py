@@ -34,6 +34,7 @@ CHANGES = {
     ("expectation.md", 4): ("beta=5.0", "beta=0.05"),
     ("expectation.md", 5): ("nu=1.0", "nu=2.0"),
     ("model.md", 0): ("gamma=0.01", "gamma=0.001"),
+    ("model.md", 1): ("gamma=0.01", "gamma=0.001"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -17,7 +18,7 @@ from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.experiments import said
 from ratecheck._report.terminal import progress_bar, width_of, wrapped
 from ratecheck._run.job import Job, Outcome
-from ratecheck._store.files import check_writable
+from ratecheck._store.files import check_writable, write_whole
 from ratecheck._store.machine import cores
 from ratecheck._store.store import Store
 
@@ -49,16 +50,58 @@ def job(out: Path, profile: str, threads: int | None, **options: Any) -> Job:
 
 
 def planned(work: Job, reference: str, budget: float | None) -> Job:
-    """The job with its plan, which is said on stderr, made to fit into ``budget`` seconds."""
-    job = work.planned(reference)
+    """The job with its plan, which is said on stderr, made to fit into ``budget`` seconds.
+
+    What was made smaller for a budget is so again, for the same command to go on where it was.
+    """
+    experiment, config = work.prepare(reference)
+    if (
+        work.profile == "quick"
+        and getattr(config, "model", None)
+        and "laptop" in experiment.profiles
+    ):
+        _note(
+            "profile quick is sized for the built-in model; for a pretrained one: --profile laptop"
+        )
+    if budget is None:
+        job = work.planned(reference)
+        _say_plan(job)
+        return job
+    place = work.store.result(experiment, config)
+    kept = work.store.root / "budgets" / f"{place.folder.name}-{budget:g}.json"
+    before = _fitted_before(work, reference, kept)
+    job = (before or work).planned(reference)
     _say_plan(job)
-    if budget is not None:
-        smaller = job.fitted(reference, budget)
-        if smaller is not job:
-            _note("to fit the budget: " + ", ".join(f"{k}={v}" for k, v in smaller.changed.items()))
-            _say_plan(smaller)
-        job = smaller
+    if before is not None:
+        return job
+    smaller = job.fitted(reference, budget)
+    if smaller is not job:
+        _say_changed(smaller)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, json.dumps(dict(smaller.changed)).encode())
+        _say_plan(smaller)
+        if smaller.plan is not None and smaller.plan.seconds > 1.1 * budget:
+            _note("that is above the budget: what was tried took longer than at first")
+    return smaller
+
+
+def _fitted_before(work: Job, reference: str, kept: Path) -> Job | None:
+    """The job as it was made smaller for the same budget before, if it was."""
+    if not kept.is_file():
+        return None
+    try:
+        changed = json.loads(kept.read_bytes())
+        values = {name: tuple(v) if isinstance(v, list) else v for name, v in changed.items()}
+        job = replace(work, changed={**work.changed, **values})
+        job.prepare(reference)
+    except (OSError, ValueError, TypeError, AttributeError):  # damaged: it is fitted anew
+        return None
+    _say_changed(job)
     return job
+
+
+def _say_changed(job: Job) -> None:
+    _note("to fit the budget: " + ", ".join(f"{k}={v}" for k, v in job.changed.items()))
 
 
 def _say_plan(job: Job) -> None:

@@ -177,5 +177,12 @@ def test_the_command_plans_and_fits(
     whole = json.loads(call("--plan", "--json").out)
     assert (whole["blocks"], whole["missing"], whole["rounds"]) == (8, 8, 8 * 4 * 40)
     assert not list(tmp_path.rglob("*.parquet"))
-    fitting = call("--plan", "--budget", f"{whole['setup_s'] + whole['seconds'] / 2:.0f}s")
-    assert "to fit the budget: rounds=" in fitting.err
+    budget = f"{whole['setup_s'] + whole['seconds'] / 2:.0f}s"
+    fitting = call("--plan", "--budget", budget)
+    (line,) = (one for one in fitting.err.splitlines() if "to fit the budget: rounds=" in one)
+    (kept,) = (tmp_path / "budgets").iterdir()
+    kept.write_text(kept.read_text().replace('"rounds": ', '"rounds": 1'))
+    again = call("--plan", "--budget", budget).err  # as it was kept, whatever takes how long now
+    assert line.replace("rounds=", "rounds=1") in again.splitlines()
+    kept.write_text('["rounds"]')
+    assert "to fit the budget: rounds=" in call("--plan", "--budget", budget).err
