@@ -14,9 +14,8 @@ from lora_bridge.models import load_model
 pytestmark = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
 
 
-@pytest.mark.parametrize(
-    "make", [pytest.param(bench.questions, marks=pytest.mark.slow), bench.pairs]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [bench.questions, bench.pairs])
 def test_peft_has_the_same_gradients_and_rounds(make: object, model_folder: Path) -> None:
     loaded = load_model(model_folder)
     samples = make(bench.CLIENTS * 2)  # type: ignore[operator]
