@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+from ratecheck._claims.certificates import EXCESS
 from ratecheck._claims.claim import Entry
 from ratecheck._discover.catalogue import claims_of_command
 from ratecheck._report.terminal import console, dump, say
@@ -47,12 +49,14 @@ def _lines(entry: Entry, one: Constant) -> list[str]:
     elif one.factor in (0, math.inf):
         lines = [f"{one.id}: no multiple of the bound is true"]
     else:
-        sides = f"measured {one.relation} {_factor(one.factor)} * bound"
+        factor = _factor(one.factor, up=one.relation == "<=")
+        sides = f"measured {one.relation} {factor} * bound"
         lines = [f"{one.id}: {sides} on every instance tried"]
     if one.sure is not None:
         direction = "smaller" if one.relation == "<=" else "larger"
         lines.append(
-            f"  no factor {direction} than {_factor(one.sure)} is true, as this instance shows:"
+            f"  no factor {direction} than {_factor(one.sure, up=one.relation == '>=')} is true, "
+            "as this instance shows:"
         )
     if one.measured:
         lines.append(f"  measured {one.measured}, bound {one.bound}")
@@ -61,9 +65,23 @@ def _lines(entry: Entry, one: Constant) -> list[str]:
     return [*lines, f"  {one.instances:,} instances tried"]
 
 
-def _factor(factor: float) -> str:
-    """A factor with six digits, or as its difference from one where these would not show it."""
+def _factor(factor: float, *, up: bool) -> str:
+    """A factor with six digits, or as its difference from one where these would not show it.
+
+    What is printed is on the side on which the sentence is true: rounded up or down, unless it
+    differs by less than verdicts tolerate.
+    """
     difference = factor - 1
     if ROUNDED < abs(difference) < 1e-4:
-        return f"(1 {'+' if difference > 0 else '-'} {abs(difference):.3g})"
-    return f"{factor:.6g}"
+        sign = "+" if difference > 0 else "-"
+        return f"(1 {sign} {_rounded(abs(difference), 3, EXCESS, up=up is (difference > 0))})"
+    return _rounded(factor, 6, EXCESS * abs(factor), up=up)
+
+
+def _rounded(value: float, digits: int, tolerance: float, *, up: bool) -> str:
+    nearest = f"{value:.{digits}g}"
+    if not math.isfinite(value) or abs(float(nearest) - value) <= tolerance:
+        return nearest
+    exact = Decimal(value)
+    last = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    return f"{float(exact.quantize(last, ROUND_CEILING if up else ROUND_FLOOR)):.{digits}g}"

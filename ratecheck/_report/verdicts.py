@@ -7,6 +7,7 @@ import inspect
 import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -22,9 +23,10 @@ from ratecheck._report.describe import file_of
 from ratecheck._report.kept import assumes, check_again, decided, latest, proof, replay_path
 from ratecheck._report.terminal import console, say, show_list
 from ratecheck._report.words import in_words
+from ratecheck._verdicts.constant import has_constant, made_simple
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Replayed
-from ratecheck._verdicts.verdict import FLOAT64_ONLY, Verdict, with_option
+from ratecheck._verdicts.verdict import FLOAT64_ONLY, Verdict, replay, with_option
 
 #: What is said wherever a certificate's words are: anybody may have written the file.
 NOT_CHECKED = "as the file says, and not checked anew"
@@ -180,12 +182,30 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
         lines += ["", "Instances:", *(f"  {line}" for line in assumptions(entry.space))]
     if isinstance(entry, StatisticalClaim):
         lines += ["", "Samples:", *(f"  {line}" for line in _sampling(entry))]
-    lines += ["", *(_explained(last, records, best=True) if last else _unjudged(item))]
+    lines += ["", *(_explained(_simplified(last), records, best=True) if last else _unjudged(item))]
     if correction is not None:
         text = " ".join(correction.entry.text.split())
         lines += ["", f"Corrected: {correction.id}", text]
         lines += _paragraph(correction.entry.derivation)
     say(console(), lines)
+
+
+def _simplified(result: Result) -> Result:
+    """With a tightest instance of what holds as simple as a counterexample is."""
+    verdict, entry = result.verdict, result.item.entry
+    quotient = verdict.ratio
+    if (
+        verdict.verdict != "holds"
+        or verdict.best is None
+        or not quotient
+        or not has_constant(entry)
+    ):
+        return result
+    simple = made_simple(entry, verdict.best, quotient)
+    shown = replay(entry, simple)
+    sides = (shown.measured, shown.bound) if shown.measured else (verdict.measured, verdict.bound)
+    told = replace(verdict, best=simple, measured=sides[0], bound=sides[1])
+    return replace(result, verdict=told)
 
 
 def _unjudged(item: Item) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ import ratecheck as rc
 from linsys import InputError
 from ratecheck._commands.constants import _lines
 from ratecheck._verdicts import constant as constant_module
+from ratecheck._verdicts.constant import made_simple
 from tests._slow import slow_but
 
 CHANCES = {"p": rc.simplex("k")}
@@ -196,3 +198,30 @@ def below(x):
     alone = ratecheck("audit", f"{tmp_path / 'mine.py'}::mine.same", "--constant")
     assert alone.code == 2
     assert "found mine.same, of the kind identity" in alone.err
+
+
+@pytest.mark.parametrize("bound", ["3/4", "10/9", "7/3", "0.3333"])
+def test_a_printed_constant_is_on_the_side_on_which_it_is_true(bound: str) -> None:
+    exact = Fraction(bound)
+    space = {"x": rc.interval()}
+    upper = declared("upper", lambda x: (x, exact * x), space)
+    lower = declared("lower", lambda x: (exact * x, x), space)
+    for claim, enough in ((upper, 1 / exact), (lower, exact)):
+        needs, sure, *_ = _lines(claim, rc.tightest(claim))
+        factor = Fraction(re.findall(r" (\S+) \* bound", needs)[0])
+        other = Fraction(re.findall(r"than (\S+) is", sure)[0])
+        sign = 1 if claim is upper else -1
+        assert 0 <= sign * (factor - enough) <= 2e-5 * enough
+        assert sign * (other - enough) <= 0
+
+
+def test_the_tightest_instance_that_is_shown_is_simple() -> None:
+    space = {"x": rc.interval(low=1.0, high=3.0), "y": rc.reals("d")}
+    squared = rc.linalg.squared
+    loose = declared("upper", lambda x, y: ((2 - x) * squared(y), 1.5 * squared(y)), space)
+    verdict = rc.judge(loose)
+    assert verdict.ratio is not None
+    assert verdict.best is not None
+    simple = made_simple(loose, verdict.best, verdict.ratio)
+    assert simple == {"x": 1.0, "y": [1.0]}
+    assert verdict.best != simple
