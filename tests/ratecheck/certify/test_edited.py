@@ -145,7 +145,7 @@ def ends(content: dict[str, Any]) -> list[list[str]]:
     if content["kind"] == "counterexample":
         return [case[name] for case in content["cases"] for name in ("measured", "bound")]
     if content["kind"] == "constant":  # the boxes prove the target
-        return [[content["ratio"][0], min(content["ratio"][1], content["target"], key=float)]]
+        return [[content["ratio"][0], min(content["ratio"][1], content["target"], key=Fraction)]]
     return [[content["found"]["ratio"], "1"]] if "found" in content else []
 
 
