@@ -30,7 +30,6 @@ REQUIRED = ("grimp", "hatchling", "ipykernel", "mpmath", "nbclient", "nbformat",
 hypothesis.settings.register_profile(
     "ci",
     derandomize=True,
-    max_examples=50,
     deadline=None,
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
