@@ -229,11 +229,14 @@ def sweep(
     name = " ".join(reference)
     _say_where(out)
     shared = Path() if "://" in out else Path(out)
-    with runs.scheduled(scheduler, shared, threads):
-        done = sweeps.perform(name, settings or (), out, profile, threads, part)
-    sweeps.show(done, as_json)
+    drawn = None
     if map_ is not None:
-        path = sweeps.draw(done, map_, by, level or (), against, where or (), mean)
+        drawn = sweeps.Map.of(map_, by, level or (), against, where or (), mean)
+    with runs.scheduled(scheduler, shared, threads):
+        done = sweeps.perform(name, settings or (), out, profile, threads, part, drawn)
+    sweeps.show(done, as_json)
+    if drawn is not None:
+        path = drawn.draw(done)
         print(f"Map: {path}", file=sys.stderr if as_json else sys.stdout)
     _exit(not done.missing)
 

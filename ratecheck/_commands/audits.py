@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -45,6 +46,9 @@ def judge(
         raise InputError(f"`limit` must be a positive number of seconds; found {limit}")
     with importing_within(LIMITS[effort] if limit is None else limit):
         items = claims_of_command(references, broken)
+    if not references:  # which can be hundreds: whoever waits for a pipe sees no bar
+        papers = ", ".join(dict.fromkeys(item.entry.paper for item in items))
+        print(f"ratecheck: judging all {len(items)} claims of {papers}", file=sys.stderr)
     if write is not None:
         check_writable("folder of `--write`", write)
     records = Records(out)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,70 @@ from ratecheck._sweep.sweep import Sweep, sweep
 _COLUMNS = 20
 
 
+@dataclass(frozen=True)
+class Map:
+    """The map that is asked for.
+
+    Attributes:
+        names: columns of its axes and of its colours.
+        options: of :func:`ratecheck.phase_map`.
+    """
+
+    names: tuple[str, str, str]
+    options: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        columns: str,
+        by: str | None,
+        levels: Sequence[float],
+        against: str | None,
+        where: Sequence[str],
+        mean: bool,
+    ) -> Map:
+        """The map that options of the command describe."""
+        names = [name.strip() for name in columns.split(",")]
+        if len(names) != 3:
+            raise InputError(f"`--map` must be three columns, as x,y,value; found {columns!r}")
+        rows = {}
+        for text in where:
+            name, _, value = text.partition("=")
+            try:
+                rows[name] = float(value)
+            except ValueError:
+                raise InputError(f"`--where` must look like key=number; found {text!r}") from None
+        options = {
+            "by": by,
+            "levels": levels,
+            "against": against,
+            "where": rows,
+            "statistic": "mean" if mean else "median",
+        }
+        return cls((names[0], names[1], names[2]), options)
+
+    def needs(self) -> list[str]:
+        """The columns that it needs."""
+        others = (self.options["by"], self.options["against"], *self.options["where"])
+        return [*self.names, *filter(None, others)]
+
+    def draw(self, done: Sweep) -> Path:
+        """Draw it in the folder of a sweep, as PNG and PDF; returns the first file."""
+        from ratecheck._experiment.plots import save, style
+        from ratecheck._sweep.phase import phase_map
+
+        if not done.files:
+            raise InputError("`--map` must have rows to draw; found none")
+        folder = Path("." if "://" in done.place.address else done.place.address)
+        by, where = self.options["by"], self.options["where"]
+        rows = [f"{name}={value:.15g}" for name, value in where.items()]
+        with style():
+            figure = phase_map(done, *self.names, **self.options)
+            return save(
+                figure, folder / "-".join(["map", *self.names, *filter(None, [by]), *rows])
+            )[0]
+
+
 def perform(
     reference: str,
     settings: Sequence[str],
@@ -27,14 +92,25 @@ def perform(
     profile: str,
     threads: int | None,
     part: int | None,
+    drawn: Map | None = None,
 ) -> Sweep:
-    """Compute what is missing of a sweep, with a bar on stderr."""
+    """Compute what is missing of a sweep, with a bar on stderr.
+
+    A map that it cannot give is refused after its first part.
+    """
     axes = axes_of(registry.find_experiment(reference), settings)
     if "://" not in out:
         check_writable("output folder", Path(out))
     with redirect_stdout(sys.stderr), progress_bar(f"{size(axes):,} configurations") as progress:
         return sweep(
-            reference, axes, out, profile=profile, threads=threads, part=part, progress=progress
+            reference,
+            axes,
+            out,
+            profile=profile,
+            threads=threads,
+            part=part,
+            needs=drawn.needs() if drawn else (),
+            progress=progress,
         )
 
 
@@ -64,36 +140,3 @@ def show(done: Sweep, as_json: bool) -> None:
     if len(rows) > _COLUMNS:
         say(console(), [f"and {len(rows) - _COLUMNS} columns more"])
     say(console(), [f"Parquet: {done.place.address}"])
-
-
-def draw(
-    done: Sweep,
-    columns: str,
-    by: str | None,
-    levels: Sequence[float],
-    against: str | None,
-    where: Sequence[str],
-    mean: bool,
-) -> Path:
-    """Draw the map of a sweep in a folder, as PNG and PDF; returns the first file."""
-    from ratecheck._experiment.plots import save, style
-    from ratecheck._sweep.phase import phase_map
-
-    names = [name.strip() for name in columns.split(",")]
-    if len(names) != 3:
-        raise InputError(f"`--map` must be three columns, as x,y,value; found {columns!r}")
-    if not done.files:
-        raise InputError("`--map` must have rows to draw; found none")
-    folder = Path("." if "://" in done.place.address else done.place.address)
-    options: dict[str, Any] = {"by": by, "levels": levels, "against": against}
-    options["statistic"] = "mean" if mean else "median"
-    options["where"] = rows = {}
-    for text in where:
-        name, _, value = text.partition("=")
-        try:
-            rows[name] = float(value)
-        except ValueError:
-            raise InputError(f"`--where` must look like key=number; found {text!r}") from None
-    with style():
-        figure = phase_map(done, names[0], names[1], names[2], **options)
-        return save(figure, folder / "-".join(["map", *names, *([by] if by else []), *where]))[0]

@@ -205,6 +205,7 @@ def sweep(
     profile: str = "quick",
     threads: int | None = None,
     part: int | None = None,
+    needs: Iterable[str] = (),
     progress: Progress | None = None,
 ) -> Sweep:
     """Compute an experiment for every combination of values, or what of it is not stored yet.
@@ -221,10 +222,12 @@ def sweep(
         profile: of the parameters that are not swept.
         threads: parts at a time, of one core each; all cores if left out.
         part: configurations of a part; by default so many that there are about a thousand parts.
+        needs: columns that the rows must have, as for a map: the first part tells.
         progress: called with the number of configurations that are done and of all.
 
     Raises:
-        InputError: an unknown parameter, no or equal values, a folder that cannot be written.
+        InputError: an unknown parameter, no or equal values, a folder that cannot be written, rows
+            without a column that is needed (what is finished is stored).
         Interrupted: after Ctrl-C; what is finished is stored.
 
     >>> import tempfile
@@ -251,10 +254,13 @@ def sweep(
             f"memory of this process must be written by it alone; found {workers} threads"
         )
     report = progress or (lambda done, total: None)
+    wanted = list(needs)
     begins = range(0, total, count)
     try:
         with place.alone(lambda: _say_that_it_waits(known.id)):
             stored = _stored(place, begins)
+            for one in stored.values():
+                _check_columns(known.id, one, wanted)
             report(_configurations(stored), total)
             todo = [first for first in begins if first not in stored]
             problems = Counter[str]()
@@ -264,6 +270,7 @@ def sweep(
                     problems[answer] += 1
                 else:
                     stored[todo[position]] = answer
+                    _check_columns(known.id, answer, wanted)
                 report(_configurations(stored), total)
     except KeyboardInterrupt:
         done = _configurations(_stored(place, begins))
@@ -294,6 +301,13 @@ class _Tasks(Sequence[tuple[Any, ...]]):
 
 def _configurations(stored: Mapping[int, Mapping[str, Any]]) -> int:
     return sum(one["count"] for one in stored.values())
+
+
+def _check_columns(name: str, said: Mapping[str, Any], wanted: Iterable[str]) -> None:
+    """Refuse rows of a part that lack a column."""
+    columns = said.get("columns", [])  # older files do not say them
+    for column in wanted if columns else ():
+        check_name(f"column of {name}", column, columns)
 
 
 def _name(first: int) -> str:
@@ -412,6 +426,7 @@ def _compute(
         "first": first,
         "count": len(given),
         "rows": rows,
+        "columns": list(joined),
         "refused": refused,
         "reasons": list(reasons),
         "seconds": round(time.perf_counter() - began, 6),

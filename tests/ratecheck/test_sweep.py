@@ -276,3 +276,24 @@ def test_the_command_says_a_screen_and_resumes(
         2,
         "ratecheck: `--map` must be three columns, as x,y,value; found 'rate,t'\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--map", "rate,t,mes"], "column of toy/decay must be one of"),
+        (["--map", "rate,t,mse", "--by", "rats"], "found 'rats'"),
+        (["--map", "rate,t,mse", "--against", "theory"], "found 'theory'"),
+        (["--map", "rate,t,mse", "--where", "seeds=1"], "found 'seeds'"),
+        (["--map", "rate,t,mse", "--where", "seed"], "`--where` must look like key=number"),
+    ],
+)
+def test_a_map_that_cannot_be_is_refused_before_the_sweep_ends(
+    ratecheck: Callable[..., Any], tmp_path: Path, options: list[str], said: str
+) -> None:
+    given = ("sweep", DECAY, "--set", "replicates=2,3,4,5", "--threads", "1")
+    for _ in range(2):  # what the first one stored tells the second
+        refused = ratecheck(*given, "--out", tmp_path, *options)
+        assert refused.code == 2
+        assert said in refused.err
+        assert len(list(tmp_path.rglob("*.parquet"))) <= 1
