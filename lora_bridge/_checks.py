@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -90,7 +91,7 @@ def tensors(name: str, value: Any) -> Mapping[str, Tensor]:
         raise InputError(f"`{name}` must be a dictionary of tensors; found {shown(value)}")
     for key, part in value.items():
         if not isinstance(part, Tensor):
-            raise InputError(f"`{name}` must hold tensors; found {shown(part)} as {key!r}")
+            raise InputError(f"`{name}` must hold tensors; found {described(part)} as {key!r}")
     return value
 
 
@@ -136,7 +137,12 @@ def tokenizer_of(value: Any) -> Any:
 
 
 def described(value: Any) -> str:
-    """Shape and dtype of a tensor, on one line; the beginning of anything else."""
+    """Shape and dtype of a tensor or an array, on one line; the beginning of anything else."""
     if isinstance(value, Tensor):
         return f"shape {tuple(value.shape)} of {value.dtype}"
+    if isinstance(value, np.ndarray):
+        return (
+            f"a NumPy array of shape {value.shape} of {value.dtype} (torch.from_numpy makes a "
+            "tensor of it)"
+        )
     return shown(value)

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from linsys.validate import InputError, check_instance, check_integer
+from linsys.validate import InputError, check_instance, check_integer, check_number
 from lora_bridge._checks import floats, tokenizer_of
 from lora_bridge.bank import AdapterBank
 from lora_bridge.models import load_model
@@ -23,10 +23,12 @@ from lora_bridge.rollouts import encode_prompts, responses, sample
 from lora_bridge.targets import adaptable
 from lora_bridge.templates import is_chat
 
-__all__ = ["AFTER", "BEFORE", "Chat", "open_chat", "talk"]
+__all__ = ["AFTER", "BEFORE", "Chat", "ask", "open_chat", "talk"]
 
 #: The model alone, and with its adapters.
 BEFORE, AFTER = "before", "after"
+#: What the user's words begin with; answers begin with who gives them.
+_USER = "you> "
 _HELP = (
     f"/{BEFORE}: the model alone, /{AFTER}: with its adapters, /new: forget what was said, /quit"
 )
@@ -72,8 +74,12 @@ class Chat:
         tokenizer_of(self.tokenizer)
         if self.X is not None:
             floats("X", self.X, "r", width)
+        _check_numbers(self.length, self.temperature, self.seed)
         places = int(self.tokenizer.model_max_length)
-        check_integer("length", self.length, low=1, high=places - 1)
+        if self.length >= places:
+            raise InputError(
+                f"`length` must be less than the model's {places} tokens; found {self.length}"
+            )
         self.forget()
 
     def forget(self) -> None:
@@ -118,31 +124,61 @@ class Chat:
         return shown
 
 
+def _check_numbers(length: int, temperature: float, seed: int) -> None:
+    check_integer("length", length, low=1)
+    check_number("temperature", temperature, low=0.0, low_open=True)
+    check_integer("seed", seed, low=0, high=(1 << 64) - 1)
+
+
 def open_chat(
-    model: Path | str | None = None, adapter: Path | str | None = None, **options: Any
+    model: Path | str | None = None,
+    adapter: Path | str | None = None,
+    *,
+    length: int = 96,
+    temperature: float = 0.001,
+    seed: int = 0,
 ) -> Chat:
     """A chat with a model, and with the adapter of a folder that PEFT reads.
 
     Args:
         model: see :func:`lora_bridge.models.load_model`.
         adapter: the folder; None: the model alone.
-        options: of :class:`Chat`.
+        length, temperature, seed: of :class:`Chat`.
 
     Raises:
         InputError: what the readers of models and adapters refuse, and :class:`Chat`.
     """
+    _check_numbers(length, temperature, seed)  # before a minute of loading
+    targets = None if adapter is None else targets_of(adapter)
     loaded = load_model(model)
-    if adapter is None:
-        bank, X = AdapterBank(loaded.model, [next(iter(adaptable(loaded.model)))]), None
-    else:
-        bank = AdapterBank(loaded.model, targets_of(adapter))
-        X = load_adapter(adapter, bank)
-    return Chat(bank, loaded.tokenizer, X, **options)
+    bank = AdapterBank(loaded.model, targets or [next(iter(adaptable(loaded.model)))])
+    X = None if adapter is None else load_adapter(adapter, bank)
+    return Chat(bank, loaded.tokenizer, X, length, temperature, seed)
+
+
+def ask(chat: Chat, words: str, write: Callable[[str], None] = print) -> None:
+    """Write a question and the answers to it: of the model alone, then with adapters if it has any.
+
+    It begins both conversations anew.
+    """
+    chat.forget()
+    write(f"{_USER}{words}")
+    for who in (BEFORE,) if chat.X is None else (BEFORE, AFTER):
+        write(f"{who}> {chat.answer(words, who)}")
+
+
+def _line(prompt: str) -> str:
+    """The next line of the standard input, which a transcript shows where no terminal does."""
+    if sys.stdin.isatty():
+        return input(prompt)
+    words = input()
+    print(f"{prompt}{words}")
+    return words
 
 
 def talk(
     chat: Chat,
-    read: Callable[[str], str] = input,
+    read: Callable[[str], str] = _line,
     write: Callable[[str], None] = print,
 ) -> None:
     """Talk until there is nothing more to read, or until Ctrl-C.
@@ -150,13 +186,13 @@ def talk(
     Args:
         chat: begins with the adapters where there are any.
         read: the user's next line, of a prompt; raises EOFError at the end.
-        write: says something.
+        write: says something; an answer begins with who gives it.
     """
     who = BEFORE if chat.X is None else AFTER
     write(_HELP)
     try:
         while True:
-            words = read(f"{who}> " if sys.stdin.isatty() else "").strip()
+            words = read(_USER).strip()
             if words == "/quit":
                 return
             if words == f"/{AFTER}" and chat.X is None:
@@ -168,6 +204,6 @@ def talk(
             elif words.startswith("/"):
                 write(_HELP)
             elif words:
-                write(chat.answer(words, who))
+                write(f"{who}> {chat.answer(words, who)}")
     except (EOFError, KeyboardInterrupt):
         write("")

@@ -110,6 +110,7 @@ class Devices(_Clients):
 
     def grad(self, device: int, X: Tensor, scale: float, round_: int, step: int) -> Tensor:
         """The gradient on a device's samples at W0 + scale B A of its rows X (k, w)."""
+        floats("X", X, "k", self.task.bank.width)
         [gradient] = self.grads([device], [X], [scale], round_, step)
         if isinstance(gradient, DeviceLost):
             raise gradient
@@ -124,7 +125,7 @@ class Devices(_Clients):
         step: int,
     ) -> list[Tensor | DeviceLost]:
         """The gradients of several devices with rows (k_i, w), together: padded to one rank."""
-        most = max(len(floats("rows", X, "k", self.task.bank.width)) for X in rows)
+        most = max(len(floats("rows of X", X, "k", self.task.bank.width)) for X in rows)
         padded = torch.stack([torch.nn.functional.pad(X, (0, 0, 0, most - len(X))) for X in rows])
         factors = torch.tensor(scales, dtype=padded.dtype, device=padded.device)
         batch, when = self.task.draw(devices, round_, step), f"round {round_}, step {step}"

@@ -292,10 +292,18 @@ def _model_key(key: str) -> str:
 
 
 def _config(path: Path) -> dict[str, Any]:
+    file = path / "adapter_config.json"
+    if not file.is_file():
+        below = sorted(place.parent for place in path.glob(f"adapters/*/*/{file.name}"))
+        instead = "none" if path.is_dir() else "no such folder"
+        raise InputError(
+            f"adapter in {path} must have an {file.name}, as PEFT writes it; "
+            f"found {f'one in {below[-1]}' if below else instead}"
+        )
     try:
-        config = from_json((path / "adapter_config.json").read_text(encoding="utf-8"))
+        config = from_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"adapter must have an adapter_config.json; found {error}") from None
+        raise InputError(f"{file} must be readable JSON; found: {error}") from None
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         kind = config.get("peft_type") if isinstance(config, dict) else config
         raise InputError(f"adapter in {path} must be of type LORA; found {kind!r}")

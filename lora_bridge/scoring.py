@@ -368,8 +368,9 @@ def compare_file(
     Raises:
         InputError: as there; what the reader of adapters refuses.
     """
-    domains, loaded = _domains(data, limit), load_model(model)
-    bank = AdapterBank(loaded.model, targets_of(adapter))
+    domains, targets = _domains(data, limit), targets_of(adapter)
+    loaded = load_model(model)
+    bank = AdapterBank(loaded.model, targets)
     X = load_adapter(adapter, bank)
     each = [
         compare_choices(bank, loaded.tokenizer, examples, X, labels=labels, prompt=prompt)

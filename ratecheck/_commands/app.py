@@ -400,8 +400,9 @@ def score(
 def chat(
     model: Model = None,
     adapter: Adapter = None,
-    ask: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="Only answer this, with and without.")
+    questions: Annotated[
+        list[str] | None,
+        typer.Option("--ask", metavar="TEXT", help="Only answer this, with and without."),
     ] = None,
     length: Annotated[int, typer.Option(help="Most tokens of an answer.")] = 96,
     temperature: Annotated[
@@ -409,16 +410,17 @@ def chat(
     ] = 0.001,
     seed: Annotated[int, typer.Option(help="Seed of the samples.")] = 0,
 ) -> None:
-    """Talk to a model, and to the same model with an adapter, in the terminal."""
+    """Talk to a model, and to the same model with an adapter, in the terminal.
+
+    From a pipe (`ratecheck chat < FILE`) every line is a question, and the output a transcript.
+    """
     _begin_with_models()
-    from lora_bridge.chat import AFTER, BEFORE, open_chat, talk
+    from lora_bridge.chat import ask, open_chat, talk
 
     made = open_chat(model, adapter, length=length, temperature=temperature, seed=seed)
-    for words in ask or ():
-        made.forget()
-        for who in (BEFORE,) if adapter is None else (BEFORE, AFTER):
-            print(f"{who}> {made.answer(words, who)}")
-    if not ask:
+    for words in questions or ():
+        ask(made, words)
+    if not questions:
         talk(made)
 
 

@@ -232,7 +232,7 @@ Budget = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help='Fewer rounds or draws, so that it takes about so long: "20m".',
+        help='Fewer rounds or draws, so that it takes about so long, planning included: "20m".',
         show_default="as long as it takes",
     ),
 ]

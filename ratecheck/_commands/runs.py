@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
@@ -18,6 +19,7 @@ from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.experiments import said
 from ratecheck._report.terminal import progress_bar, width_of, wrapped
 from ratecheck._run.job import Job, Outcome
+from ratecheck._run.plan import duration
 from ratecheck._store.files import check_writable, write_whole
 from ratecheck._store.machine import cores
 from ratecheck._store.store import Store
@@ -52,7 +54,8 @@ def job(out: Path, profile: str, threads: int | None, **options: Any) -> Job:
 def planned(work: Job, reference: str, budget: float | None) -> Job:
     """The job with its plan, which is said on stderr, made to fit into ``budget`` seconds.
 
-    What was made smaller for a budget is so again, for the same command to go on where it was.
+    Planning is a part of the budget. What was made smaller for it is so again, for the same command
+    to go on where it was.
     """
     experiment, config = work.prepare(reference)
     if (
@@ -70,18 +73,23 @@ def planned(work: Job, reference: str, budget: float | None) -> Job:
     place = work.store.result(experiment, config)
     kept = work.store.root / "budgets" / f"{place.folder.name}-{budget:g}.json"
     before = _fitted_before(work, reference, kept)
+    began = time.perf_counter()
     job = (before or work).planned(reference)
     _say_plan(job)
     if before is not None:
         return job
-    smaller = job.fitted(reference, budget)
+    smaller = job.fitted(reference, budget, time.perf_counter() - began)
     if smaller is not job:
         _say_changed(smaller)
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_whole(kept, json.dumps(dict(smaller.changed)).encode())
         _say_plan(smaller)
-        if smaller.plan is not None and smaller.plan.seconds > 1.1 * budget:
-            _note("that is above the budget: what was tried took longer than at first")
+        spent = time.perf_counter() - began
+        if smaller.plan is not None and spent + smaller.plan.seconds > 1.1 * budget:
+            _note(
+                f"that and {duration(spent)} of planning are above the budget: "
+                "what was tried took longer than at first"
+            )
     return smaller
 
 

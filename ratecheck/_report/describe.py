@@ -6,22 +6,21 @@ import dataclasses
 import inspect
 import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ratecheck._claims.claim import claims_of
 from ratecheck._experiment.model import Experiment, plain
 from ratecheck._experiment.parameters import meanings
-from ratecheck._report.terminal import console, say
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.measure import Measurement
+from ratecheck._report.terminal import console, say, wrapped
 
 #: An item of a list, behind which the list may be folded.
 _ITEM = re.compile(r"[^,]+,?")
+#: Between columns; columns of lists that are not folded, and the least one of meanings.
+_GAP, _ROOMY, _MEANING = "  ", 20, 40
 
 
 def description(experiment: Experiment[Any]) -> dict[str, Any]:
@@ -56,9 +55,6 @@ def file_of(module: ModuleType | None) -> str:
 
 def show_description(experiment: Experiment[Any]) -> None:
     """Print the same for a person."""
-    from rich.markup import escape
-    from rich.table import Table
-
     described = description(experiment)
     claims = []
     if described["claims"]:
@@ -76,18 +72,51 @@ def show_description(experiment: Experiment[Any]) -> None:
             "",
         ],
     )
-    table = Table(box=None, pad_edge=False)
-    table.add_column("parameter", no_wrap=True)
-    rows = {
-        name: [_WrappedList(_setting(value)) for value in values.values()]
-        for name, values in described["parameters"].items()
-    }
-    for profile, cells in zip(experiment.profiles, zip(*rows.values(), strict=True), strict=True):
-        table.add_column(profile, min_width=max(cell.narrowest for cell in cells))
-    table.add_column("meaning")
-    for name, cells in rows.items():
-        table.add_row(name, *cells, escape(described["meanings"].get(name, "")))
-    screen.print(table)
+    lines = _table(list(experiment.profiles), described, screen.width)
+    screen.print("\n".join(lines), markup=False, soft_wrap=True)
+
+
+def _table(profiles: list[str], described: dict[str, Any], width: int) -> list[str]:
+    """The parameters with their values in every profile, and what they mean, as lines.
+
+    Lists are folded behind their commas, never within an item. The meaning is beside the values or,
+    where that leaves it little room, below them.
+    """
+    rows = [["parameter", *profiles]]
+    for name, values in described["parameters"].items():
+        rows.append([name, *map(_setting, values.values())])
+    for most in (_ROOMY, 0):
+        widths = [_width(column, most) for column in zip(*rows, strict=True)]
+        left = width - sum(widths) - len(_GAP) * len(widths)
+        if left >= _MEANING:
+            break
+    said = ["meaning", *(described["meanings"].get(name, "") for name, *_ in rows[1:])]
+    lines = []
+    for row, meaning in zip(rows, said, strict=True):
+        columns = [_folded(cell, own) for cell, own in zip(row, widths, strict=True)]
+        if left >= _MEANING:
+            columns.append(wrapped(meaning, left))
+        for parts in zip_longest(*columns, fillvalue=""):
+            padded = [part.ljust(own) for part, own in zip(parts, [*widths, 0], strict=False)]
+            lines.append(_GAP.join(padded).rstrip())
+        if left < _MEANING:
+            lines += wrapped(f"  {meaning}", width)
+    return lines
+
+
+def _width(column: Sequence[str], most: int) -> int:
+    """Of a column, at most so much unless an item of a list needs more."""
+    return max(min(len(cell), max(most, *map(len, _ITEM.findall(cell) or [""]))) for cell in column)
+
+
+def _folded(cell: str, width: int) -> list[str]:
+    """A cell as lines."""
+    lines = [""]
+    for item in _ITEM.findall(cell):
+        if lines[-1] and len(lines[-1] + item) > width:
+            lines.append("")
+        lines[-1] += item
+    return lines
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -95,41 +124,9 @@ def _paragraphs(text: str) -> list[str]:
     lines: list[str] = []
     for part in text.split("\n\n"):
         own = part.splitlines()
-        words = not any(line.startswith((" ", "-", "*")) for line in own)
+        words = not any(line.startswith((" ", "- ", "* ")) for line in own)
         lines += ["", *([" ".join(own)] if words else own)]
     return lines[1:]
-
-
-@dataclass(frozen=True)
-class _WrappedList:
-    """A parameter in a table: a list is folded behind its commas, never within an item."""
-
-    text: str
-
-    @property
-    def items(self) -> list[str]:
-        """The parts that stay on one line."""
-        return _ITEM.findall(self.text)
-
-    @property
-    def narrowest(self) -> int:
-        """The width that this needs."""
-        return max(map(len, self.items), default=0)
-
-    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        from rich.measure import Measurement
-
-        return Measurement(self.narrowest, len(self.text)).with_maximum(options.max_width)
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.text import Text
-
-        lines = [""]
-        for item in self.items:
-            if lines[-1] and len(lines[-1] + item) > options.max_width:
-                lines.append("")
-            lines[-1] += item
-        yield Text("\n".join(lines), overflow="fold")
 
 
 def _setting(value: Any) -> str:

@@ -102,15 +102,17 @@ class Job:
         experiment, config = self.prepare(reference)
         return replace(self, plan=plans.planned(experiment, config, self.store, self.threads))
 
-    def fitted(self, reference: str, seconds: float) -> Job:
+    def fitted(self, reference: str, seconds: float, planning: float) -> Job:
         """The planned job with fewer rounds or draws where it would take longer, planned anew.
+
+        ``seconds`` include those that the plan took, ``planning``, and those of the new one.
 
         Raises:
             InputError: an experiment that cannot be made smaller, or not so small.
         """
         assert self.plan is not None
         _, config = self.prepare(reference)
-        changed = plans.fitted(config, self.plan, seconds)
+        changed = plans.fitted(config, self.plan, seconds, planning)
         if not changed:
             return self
         return replace(self, changed={**self.changed, **changed}).planned(reference)

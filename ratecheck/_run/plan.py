@@ -182,7 +182,7 @@ def _probe(
     return costs
 
 
-def fitted(config: Config, plan: Plan, budget: float) -> dict[str, Any]:
+def fitted(config: Config, plan: Plan, budget: float, planning: float = 0.0) -> dict[str, Any]:
     """The parameters with which an experiment takes about the time of a budget.
 
     Rounds go down to a quarter, then draws to their least number, then rounds to theirs.
@@ -190,21 +190,23 @@ def fitted(config: Config, plan: Plan, budget: float) -> dict[str, Any]:
     Args:
         config: as planned; ``scaled`` gives a smaller one, ``share_of`` says how much smaller.
         plan: of it.
-        budget: seconds by the clock.
+        budget: seconds by the clock, planning included.
+        planning: seconds that planning took, and takes once more where something is changed.
 
     Raises:
         InputError: no ``scaled``; a time that the smallest does not fit into.
     """
-    if plan.seconds <= budget:
+    whole = plan.seconds + planning
+    if whole <= budget:
         return {}
     if not hasattr(config, "scaled"):
         raise InputError(
-            f"`budget` must be at least {duration(plan.seconds)} for {plan.experiment}, which "
+            f"`budget` must be at least {duration(whole)} for {plan.experiment}, which "
             f"cannot be made smaller; found {duration(budget)}"
         )
     # a computation without runs is all set-up to the probe, though every block has its own
-    fixed = plan.setup_s if plan.mean("seconds") else 0.0
-    work = plan.seconds - fixed
+    setup = plan.setup_s if plan.mean("seconds") else 0.0
+    work, fixed = plan.seconds - setup, setup + 2 * planning
     part = plan.mean("rounds") * plan.mean("round_s") / (plan.mean("seconds") or 1.0)
 
     def needed(rounds: float, draws: float) -> float:
@@ -222,7 +224,8 @@ def fitted(config: Config, plan: Plan, budget: float) -> dict[str, Any]:
             return {name: getattr(smaller, name) for name in new if new[name] != old[name]}
     raise InputError(
         f"`budget` must be at least about {duration(needed(*kept))} for {plan.experiment} with "
-        f"this model and data; found {duration(budget)}"
+        f"this model and data{f', {duration(2 * planning)} of it for planning' * bool(planning)}; "
+        f"found {duration(budget)}"
     )
 
 

@@ -361,7 +361,10 @@ def test_answers_that_are_not_there_have_no_chance() -> None:
         (lambda d: replace(d, tokens={}), "`tokens` must be a dictionary of tensors; found"),
         (lambda d: replace(d, tokens=_without(d, "input_ids")), "`tokens` must have input_ids for"),
         (lambda d: replace(d, tokens=None), "`tokens` must be a dictionary of tensors; found None"),
-        (lambda d: _tokens(d, lambda v: v.numpy()), "`tokens` must hold tensors; found array"),
+        (
+            lambda d: _tokens(d, lambda v: v.numpy()),
+            "`tokens` must hold tensors; found a NumPy array",
+        ),
         (
             lambda d: _tokens(d, lambda v: v.float()),
             "`input_ids` must be a tensor of whole numbers",

@@ -137,7 +137,7 @@ def test_talk_goes_between_both_and_ends_cleanly(
     ):
         chat.forget()
         said = _talk(chat, *words, end=end)
-        assert said[1:-1] == [expected[who] for who in answers]
+        assert said[1:-1] == [f"{who}> {expected[who]}" for who in answers]
         assert said[-1] == ""
     assert _talk(chat, "/what", "/quit", "never read")[1:] == [said[0]]
     chat.X = None
@@ -174,15 +174,24 @@ def test_the_command_asks_both(
         return int(left.value.code or 0), said.out, said.err
 
     code, out, _ = called("--adapter", tmp_path / "adapter", "--ask", "some text")
-    assert (code, out) == (0, "".join(f"{who}> {text}\n" for who, text in answers.items()))
-    assert called("--ask", "some text")[:2] == (0, f"before> {answers[BEFORE]}\n")
-    monkeypatch.setattr("sys.stdin", io.StringIO("some text\n"))
+    asked = "you> some text\n"
+    assert (code, out) == (0, asked + "".join(f"{who}> {a}\n" for who, a in answers.items()))
+    assert called("--ask", "some text")[:2] == (0, f"{asked}before> {answers[BEFORE]}\n")
+    monkeypatch.setattr("sys.stdin", io.StringIO("some text\n/before\nsome text\n"))
     code, out, _ = called("--adapter", tmp_path / "adapter")
-    assert code == 0
-    assert answers[AFTER] in out
+    transcript = out.partition("\n")[2]  # after the help
+    after, before = (f"{asked}{who}> {answers[who]}\n" for who in (AFTER, BEFORE))
+    assert (code, transcript) == (0, f"{after}you> /before\n{before}\n")
+    nowhere = f"adapter in {tmp_path / 'no'} must have an adapter_config.json, as PEFT writes it"
+    (tmp_path / "run" / "adapters" / "round-000002").mkdir(parents=True)
+    saved = tmp_path / "run" / "adapters" / "round-000002" / "server"
+    (tmp_path / "adapter").rename(saved)
     for words, message in (
         (("--ask", " "), "`words` must be a text that is not empty"),
-        (("--adapter", tmp_path, "--ask", "a"), r"must have an adapter_config.json"),
+        (("--adapter", tmp_path / "no", "--ask", "a"), f"{nowhere}; found no such folder"),
+        (("--adapter", tmp_path, "--ask", "a"), "as PEFT writes it; found none"),
+        (("--adapter", tmp_path / "run", "--ask", "a"), f"found one in {saved}"),
+        (("--length", 9999, "--ask", "a"), "`length` must be less than the model's"),
         (("--length", 0, "--ask", "a"), "`length` must be a whole number"),
         (("--temperature", 0, "--ask", "a"), "`temperature` must be"),
     ):

@@ -254,9 +254,13 @@ def test_what_an_oracle_cannot_be_asked() -> None:
         with pytest.raises(InputError, match="`task` must be a Task of the clients; found"):
             kind(task.bank)  # type: ignore[arg-type]
     X: Any = _rows(task, 2).numpy()
-    with pytest.raises(InputError, match="`rows` must be a tensor of floating-point numbers"):
+    with pytest.raises(InputError, match="`X` must be a tensor of floating-point numbers"):
         Devices(task).grad(0, X, 1.0, 0, 0)
-    with pytest.raises(InputError, match=r"`rows` must have shape \(k, "):
+    with pytest.raises(
+        InputError, match=r"`rows of X` must .* found a NumPy array of shape .* \(torch.from_numpy "
+    ):
+        Devices(task).grads([0], [X], [1.0], 0, 0)
+    with pytest.raises(InputError, match=r"`X` must have shape \(k, "):
         Devices(task).grad(0, torch.from_numpy(X[:, :-1]), 1.0, 0, 0)
     with pytest.raises(InputError, match="`X` must be a tensor of floating-point numbers"):
         Users(task).grad(0, X, 0, 0)

@@ -450,7 +450,7 @@ def _unlike(prompts: dict[str, Tensor]) -> dict[str, Tensor]:
         (
             lambda p: {n: v.numpy() for n, v in p.items()},
             {},
-            "`prompts` must hold tensors; found arr",
+            "`prompts` must hold tensors; found a NumPy array of shape",
         ),
         (
             lambda p: {**p, "input_ids": p["input_ids"] + 99},

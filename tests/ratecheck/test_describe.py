@@ -60,6 +60,18 @@ def test_show_of_an_experiment_names_the_claims_of_its_file(ratecheck: Callable[
     assert "Claims: " not in ratecheck("show", "fslora/fig4").out
 
 
+def test_a_narrow_screen_has_meanings_below_the_values(
+    ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for width, beside in (("80", False), ("120", True)):
+        monkeypatch.setenv("COLUMNS", width)
+        lines = ratecheck("show", "bridge/fslora").out.splitlines()
+        assert max(map(len, lines)) <= int(width)
+        at = lines.index(next(line for line in lines if re.match(r"rank +16 +8 +64", line)))
+        assert lines[at].endswith("  r of the global modules.") is beside
+        assert (lines[at + 1] == "  r of the global modules.") is not beside
+
+
 def test_show_cuts_nothing_off_on_a_narrow_screen(
     ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

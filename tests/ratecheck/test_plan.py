@@ -101,6 +101,14 @@ def test_what_fits_into_a_budget_uses_it(budget: float) -> None:
 
 def test_a_budget_that_is_large_enough_changes_nothing() -> None:
     assert fitted(_Sizes(), PLAN, PLAN.seconds) == {}
+    assert fitted(_Sizes(), PLAN, PLAN.seconds + 60.0, planning=60.0) == {}
+
+
+def test_planning_is_a_part_of_the_budget_twice_where_something_is_changed() -> None:
+    assert fitted(_Sizes(), PLAN, 900.0 + 120.0, planning=60.0) == fitted(_Sizes(), PLAN, 900.0)
+    least = duration(_needed(_Sizes(rounds=4, seeds=2)) + 120.0)
+    with pytest.raises(InputError, match=f"{least} .*, 2 min 0 s of it for planning; found 20.0"):
+        fitted(_Sizes(), PLAN, 20.0, planning=60.0)
 
 
 def test_a_budget_that_nothing_fits_into_is_refused_with_the_least() -> None:
@@ -163,7 +171,7 @@ def test_a_plan_counts_what_is_computed(module: Any, model_folder: Path) -> None
 def test_the_command_plans_and_fits(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, model_folder: Path
 ) -> None:
-    sizes = ("rounds=40", "points=1", "seeds=4", "devices=2", "samples=8", "tests=4", "rank=4")
+    sizes = ("rounds=400", "points=1", "seeds=4", "devices=2", "samples=8", "tests=4", "rank=4")
     sizes += ("k=1", "global_ranks=1,4", "levels=0.5", "ratios=0.25", "gammas=0.01")
     settings = [word for size in sizes for word in ("--set", size)]
     common = ["bridge", "fslora", "--model", model_folder, "--out", tmp_path, *settings]
@@ -175,7 +183,7 @@ def test_the_command_plans_and_fits(
         return capsys.readouterr()
 
     whole = json.loads(call("--plan", "--json").out)
-    assert (whole["blocks"], whole["missing"], whole["rounds"]) == (8, 8, 8 * 4 * 40)
+    assert (whole["blocks"], whole["missing"], whole["rounds"]) == (8, 8, 8 * 4 * 400)
     assert not list(tmp_path.rglob("*.parquet"))
     budget = f"{whole['setup_s'] + whole['seconds'] / 2:.0f}s"
     fitting = call("--plan", "--budget", budget)
