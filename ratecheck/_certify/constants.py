@@ -34,7 +34,7 @@ from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault, Fields, Sizes
 from ratecheck._discover.catalogue import Item
 from ratecheck._processes.limit import TimeLimit, time_limit
-from ratecheck._search.search import Effort, Search
+from ratecheck._search.search import EFFORTS, Effort, Search
 from ratecheck._verdicts.certificates import IN_RANGES
 from ratecheck._verdicts.verdict import plain, tightest_instance
 
@@ -70,6 +70,8 @@ _LITTLE = 0.1
 _FIRST, _OTHERS = 0.2, 0.5
 #: The search for a ratio from below.
 EFFORT = Effort(random=1_500, examples=1, ascents=2, budget=1_500)
+#: That of all sizes together.
+_ALL = EFFORTS["normal"]
 #: Combinations of sizes that are looked at for one at which the claim says something.
 _SIZES = 12
 #: A ratio from which on a bound that is proved is as good as attained; and one from which on its
@@ -143,18 +145,19 @@ def smallest(claim: Claim) -> Least:
     return nothing
 
 
-def least(claim: Claim, sizes: Sizes, seed: int = 0) -> Least:
-    """The largest ratio of the two sides that a search finds at instances of these sizes."""
-    search = Search(of_sizes(claim, sizes), seed)
-    search.run(EFFORT)
+def least(claim: Claim, sizes: Sizes | None, seed: int = 0) -> Least:
+    """The largest ratio of the two sides that a search finds at these sizes, or at all sizes."""
+    effort = _ALL if sizes is None else EFFORT
+    search = Search(replace(claim, family=()) if sizes is None else of_sizes(claim, sizes), seed)
+    search.run(effort)
     if not search.instances:
-        return Least(sizes, 0.0, {}, None)
-    _, scored = tightest_instance(search, EFFORT)
+        return Least(sizes or {}, 0.0, {}, None)
+    _, scored = tightest_instance(search, effort)
     largest = ratio(claim.relation, in_high_precision(claim, scored.fields))
     instance = plain(scored.fields)
     if largest is None or largest <= 0:
-        return Least(sizes, 0.0, instance, None)
-    return Least(sizes, largest, instance, at_least(claim, instance))
+        return Least(scored.sizes, 0.0, instance, None)
+    return Least(scored.sizes, largest, instance, at_least(claim, instance))
 
 
 def at_least(claim: Claim, instance: Mapping[str, Any]) -> Fraction | None:
@@ -181,31 +184,57 @@ def at_least(claim: Claim, instance: Mapping[str, Any]) -> Fraction | None:
     return best or None
 
 
-def found(claim: Claim) -> dict[str, Any]:
+def found(claim: Claim, known: Sequence[Any] = ()) -> dict[str, Any]:
     """What a proof that a bound holds says of its best constant: ``found``, or nothing.
 
     It is a ratio of the two sides that balls prove at an instance, with the instance and its sizes:
     the largest one that a search finds, the smallest sizes first, up to those at which the constant
-    is known to 1 %.
+    is known to 1 %. Where none of the smallest will do, as where a side is zero at all of them,
+    there is a search of all sizes together. A limit of time ends the search, not the proof.
+
+    Args:
+        claim: an upper or a lower bound.
+        known: instances that were found before, plain lists by field; what is none of the claim's
+            space says nothing.
     """
     best: Least | None = None
-    for sizes in claim.space.all_sizes()[:_SIZES]:
-        for seed in (0, *_SEEDS):
-            try:
-                one = least(claim, sizes, seed)
-            except Fault:
+    try:
+        before = [one for instance in known if (one := _evaluated(claim, instance))]
+        for sizes in (*claim.space.all_sizes()[:_SIZES], None):
+            best = max([best, *(one for one in before if sizes in (None, one.sizes))], key=_surely)
+            best = _searched_from(best, claim, sizes)
+            if _surely(best) >= _KNOWN:
                 break
-            if _surely(one) > _surely(best):
-                best = one
-            if _surely(best) >= _NEAR or _surely(one) < _CLIMBING:
-                break
-        if _surely(best) >= _KNOWN:
-            break
+    except TimeLimit:
+        pass
     if best is None:
         return {}
     exact = str(_surely(best))  # a quotient that rounding would put below what it is
     ratio = exact if len(exact) <= _DIGITS else rounded(_surely(best), ROUND_FLOOR)
     return {"found": {"ratio": ratio, "sizes": dict(best.sizes), "instance": dict(best.instance)}}
+
+
+def _searched_from(best: Least | None, claim: Claim, sizes: Sizes | None) -> Least | None:
+    """The largest ratio known, or what searches at these sizes, or all, find that is larger."""
+    for seed in (0, *_SEEDS)[: 1 if sizes is None else None]:
+        try:
+            one = least(claim, sizes, seed)
+        except Fault:
+            break
+        best = max(best, one, key=_surely)
+        if _surely(best) >= _NEAR or _surely(one) < _CLIMBING:
+            break
+    return best
+
+
+def _evaluated(claim: Claim, instance: Any) -> Least | None:
+    """The ratio at an instance; None where it is none of the claim's space or balls prove none."""
+    try:
+        given = sizes_of_instance(claim, instance)
+    except Unprovable:
+        return None
+    sizes, surely = {name: given[name] for name in claim.space.sizes}, at_least(claim, instance)
+    return None if surely is None else Least(sizes, float(surely), instance, surely)
 
 
 def _surely(one: Least | None) -> Fraction:

@@ -117,14 +117,20 @@ def _item(claim: Entry) -> Item:
     return Item(claim, plain_name(module), "")
 
 
-def prove(item: Item, instance: Mapping[str, Any] | None, limit: float = LIMIT) -> Proof:
+def prove(
+    item: Item,
+    instance: Mapping[str, Any] | None,
+    limit: float = LIMIT,
+    known: Sequence[Any] = (),
+) -> Proof:
     """The proof of one claim's verdict, with the ``seconds`` of CPU time that it took.
 
     With an instance, that the claim is false there; without, that it is true, of an identity or of
-    what a theorem states.
+    what a theorem states. Its certificate also names an instance near the bound, which is none
+    further away than those that are ``known``.
     """
     started = time.process_time()
-    return _timed(_prove(item, instance, limit), started)
+    return _timed(_prove(item, instance, limit, known), started)
 
 
 def _timed(proof: Proof, started: float) -> Proof:
@@ -134,7 +140,9 @@ def _timed(proof: Proof, started: float) -> Proof:
     return replace(proof, certificate={**proof.certificate, "seconds": seconds})
 
 
-def _prove(item: Item, instance: Mapping[str, Any] | None, limit: float) -> Proof:
+def _prove(
+    item: Item, instance: Mapping[str, Any] | None, limit: float, known: Sequence[Any]
+) -> Proof:
     entry = item.entry
     if not isinstance(entry, Claim):
         return Proof(
@@ -144,7 +152,7 @@ def _prove(item: Item, instance: Mapping[str, Any] | None, limit: float) -> Proo
         theorem = theorem_of(item)
         if theorem is None:
             return _prove_identity(item, entry, limit)
-        return _prove_theorem(item, theorem, limit)
+        return _prove_theorem(item, theorem, limit, known)
     if set(instance) != set(entry.space.fields):
         raise InputError(
             f"`instance` must have the fields {sorted(entry.space.fields)}; "
@@ -194,11 +202,11 @@ def prove_constant(
     return proof if goes_on else _timed(proof, started)
 
 
-def _prove_theorem(item: Item, theorem: Theorem, limit: float) -> Proof:
+def _prove_theorem(item: Item, theorem: Theorem, limit: float, known: Sequence[Any]) -> Proof:
     """For all dimensions, by the theorem that states the claim."""
     try:
         with time_limit(limit):
-            return Proof(item.id, of_theorem(item, theorem))
+            return Proof(item.id, of_theorem(item, theorem, known))
     except (Unproved, TimeLimit) as error:
         return Proof(item.id, reason=str(error))
 

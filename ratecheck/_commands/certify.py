@@ -17,7 +17,7 @@ from ratecheck._discover.catalogue import Item, claims_of_command, find
 from ratecheck._processes import elsewhere
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.export import renew
-from ratecheck._report.kept import replay_path
+from ratecheck._report.kept import found_before, replay_path
 from ratecheck._report.terminal import console, dump, progress_bar, show_list
 from ratecheck._store.files import check_writable, write_whole
 from ratecheck._store.machine import cores
@@ -115,12 +115,14 @@ def _prove(item: Item, results: Path, limit: float) -> Any:
     stored = from_json(path.read_bytes())["instance"] if path.is_file() else None
     if stored is not None and stored.keys() == item.entry.space.fields.keys():
         return prove(item, stored, limit)
+    known = found_before(item)
     if item.entry.expect != "violated" and not item.origin.endswith(".py"):
-        return prove(item, None, limit)
+        return prove(item, None, limit, known)
     verdict = judge(item.entry)
     if verdict.verdict == "error":
         return Proof(item.id, reason=verdict.reason)
-    return prove(item, verdict.counterexample if verdict.verdict == "violated" else None, limit)
+    instance = verdict.counterexample if verdict.verdict == "violated" else None
+    return prove(item, instance, limit, known)
 
 
 def show(proofs: Sequence[Any], as_json: bool) -> None:

@@ -133,6 +133,19 @@ def _file(origin: str, name: str) -> Path:
     return next((path for path in paths if path.is_file()), paths[0])
 
 
+def found_before(item: Item) -> list[Any]:
+    """The instance near a bound that the certificate of its theorem names, or none.
+
+    The certificate may be of older code, as whoever asks evaluates the instance anew.
+    """
+    try:
+        whole = json.loads(_file(item.origin, item.id).read_bytes())
+        certificates = whole.get("certificates", [whole])
+        return [one["found"]["instance"] for one in certificates if one["id"] == item.id]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):  # none, or damaged
+        return []
+
+
 def _premises(
     origin: str, certificate: Mapping[str, Any], within: Sequence[str]
 ) -> dict[str, Evidence | None]:

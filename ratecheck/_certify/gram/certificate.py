@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from linsys.linalg.balls import Undecided
@@ -32,11 +32,16 @@ KIND, KEYS, MORE = "quadratic", {"theorem", "excess", "terms"}, {"found"}
 _TERM, _FOUND = {"of", "multiplier"}, {"ratio", "sizes", "instance"}
 
 
-def of_theorem(item: Item, theorem: Theorem) -> dict[str, Any]:
+def of_theorem(item: Item, theorem: Theorem, known: Sequence[Any] = ()) -> dict[str, Any]:
     """The certificate of a claim that a theorem states.
 
     Where there is no proof, the worst instance of the theorem is tried on the claim itself: the
     certificate may be that of a counterexample.
+
+    Args:
+        item: the claim.
+        theorem: what states it.
+        known: instances near the bound that were found before.
 
     Raises:
         Unproved: there is neither, or the theorem does not state the claim.
@@ -57,7 +62,7 @@ def of_theorem(item: Item, theorem: Theorem) -> dict[str, Any]:
         "theorem": stated(theorem),
         "excess": str(proof.excess),
         "terms": [dict(term) for term in proof.terms],
-        **found(item.entry),
+        **found(item.entry, known),
     }
 
 

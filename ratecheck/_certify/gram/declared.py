@@ -19,7 +19,7 @@ from ratecheck._certify.gram.problem import Problem
 from ratecheck._certify.gram.solve import worst_case
 from ratecheck._claims.claim import Claim, OfInstance
 from ratecheck._claims.fields import magnitude_of
-from ratecheck._claims.samples import Batch, draw
+from ratecheck._claims.samples import COMBINATIONS, Batch, draw
 from ratecheck._claims.space import Fault, quiet
 from ratecheck._discover.catalogue import Item, module, section
 from ratecheck._discover.papers import installed, modules
@@ -30,6 +30,11 @@ from ratecheck._verdicts.certificates import INSTANCES
 DIGITS = 40
 #: So many times as many are drawn, where too few are instances of the claim's space.
 _RARE = (1, 25, 250)
+#: So many instances are drawn, where there are fewer combinations of sizes four of each.
+_DRAWN = 1_000
+#: So many numbers are compared of the instances of one combination of sizes, but at least one
+#: instance, and so many in all.
+_NUMBERS, _ALL_NUMBERS = 2_000, 200_000
 #: How far the two sides may be apart, relative to the sum of what they add up: rounding in 40
 #: digits, with room for what linear algebra loses of them.
 _SAME = 1e-20
@@ -266,18 +271,25 @@ def _broken(assumption: Any, instance: Mapping[str, Numbers], least: float) -> s
 def disagreement(theorem: Theorem, claim: Claim, total: int = INSTANCES, seed: str = "gram") -> str:
     """Why a theorem does not state its claim, from instances drawn of the claim's own space.
 
-    All that are drawn first are compared; of those drawn besides, a few of each combination of
-    sizes.
+    All that are drawn first are compared, and of those drawn besides a few of each combination of
+    sizes. What large sizes would take is left out, of many instances and of many sizes: the random
+    ones go before those with equal coordinates, and small sizes before larger ones.
     """
     sizes = len(claim.space.all_sizes())
-    fewest, each = max(total, 4 * sizes), max(4, total // sizes + 1)
+    fewest, each = max(total, min(4 * sizes, _DRAWN)), max(4, total // sizes + 1)
+    least = -(-total // min(sizes, COMBINATIONS))
     for count in (times * fewest for times in _RARE):
-        compared = 0
+        compared = numbers = 0
         for batch in draw(claim.space, seed, 0, count):
+            if compared >= total and numbers > _ALL_NUMBERS:
+                break
             kept = np.ones(len(batch), dtype=bool)
             for passes in batch.passing.values():
                 kept &= np.asarray(passes, dtype=bool)
             rows = np.flatnonzero(kept)[: None if count == fewest else each]
+            size = sum(values[0].size for values in batch.fields.values())
+            rows = rows[-max(least, _NUMBERS // size) :]
+            numbers += size * len(rows)
             if not len(rows):
                 continue
             try:

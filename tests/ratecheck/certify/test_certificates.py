@@ -25,9 +25,11 @@ from ratecheck._certify.prove import Proof, certify, prove
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._processes.limit import TimeLimit, time_limit
+from tests.ratecheck.certify._files import ClaimsOf
 
-FILE = Path(__file__).with_name("false_claims.py")
-ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
+CLAIMS = ClaimsOf("false_claims.py")
+ITEMS = CLAIMS.items
+FILE = CLAIMS.file
 INSTANCES: dict[str, dict[str, Any]] = {
     **{name: {"x": 0.25} for name in ITEMS},
     "root": {"x": 0.1},

@@ -30,21 +30,16 @@ from ratecheck._certify.examine import problem
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Space
 from ratecheck._commands.app import app
-from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._processes.limit import TimeLimit
+from ratecheck._search.search import Effort
 from ratecheck._verdicts import certificates as kept
 from ratecheck._verdicts.evidence import Evidence, of_certificate
 from tests._slow import slow_but
+from tests.ratecheck.certify._files import ClaimsOf
 
-FILE = Path(__file__).with_name("bounds.py")
-ITEMS: dict[str, Item] = {
-    item.id.partition(".")[2]: item for item in find_claims([str(FILE)])
-}  # fmt: skip
-
-
-def claim_of(name: str) -> Claim:
-    entry = ITEMS[name].entry
-    assert isinstance(entry, Claim)
-    return entry
+claim_of = ClaimsOf("bounds.py")
+ITEMS = claim_of.items
+FILE = claim_of.file
 
 
 @cache
@@ -511,3 +506,60 @@ def test_what_a_folder_has_is_checked_and_not_searched_again(
         for name, value in (("ratio", ["1", "1.0001"]), ("revision", "0"), ("id", "bounds.other")):
             path.write_text(json.dumps({**content, name: value}))
             assert run(app, arguments).exception.args == ("searched again",), name
+
+
+LITTLE = Effort(random=100, examples=1, ascents=1, budget=100)
+
+
+def long_vectors(x: Any) -> rc.Sides:
+    """The mean is at most the largest entry, times a number that is zero up to 12 entries."""
+    return max(len(x) - 12, 0) * x.mean(), max(len(x) - 12, 0) * x.max()
+
+
+@pytest.mark.slow
+def test_where_a_side_is_zero_at_the_smallest_sizes_all_are_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(constants, "EFFORT", LITTLE)
+    monkeypatch.setattr(constants, "_ALL", LITTLE)
+    space = rc.Space({"x": rc.interval("n", low=0.5)}, sizes={"n": (1, 15)})
+    claim = rc.Paper("mine", "my paper").upper("long", ref="1", on=space)(long_vectors)
+    near = constants.found(claim)["found"]
+    assert Fraction(near["ratio"]) > Fraction(99, 100)
+    assert near["sizes"]["n"] > 12
+    assert len(near["instance"]["x"]) == near["sizes"]["n"]
+    least = constants.least
+
+    def at_some(claim: Claim, sizes: Any, *others: Any) -> constants.Least:
+        return least(claim, sizes or {"n": 1}, *others)
+
+    monkeypatch.setattr(constants, "least", at_some)  # mutation: without that search
+    assert constants.found(claim) == {}
+
+
+def peak(x: Any) -> rc.Sides:
+    """1/2 <= 1, and 1 <= 1 at one place that no search meets."""
+    return x * 0 + (1 if abs(x - 0.123456789) < 1e-12 else 0.5), 1
+
+
+def test_an_instance_that_was_found_before_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    below_half = {"at most 1/2": lambda i: i.x <= 0.5}
+    space = rc.Space({"x": rc.interval(high=0.5)}, assumes=below_half)
+    claim = rc.Paper("mine", "my paper").upper("peak", ref="1", on=space)(peak)
+    monkeypatch.setattr(constants, "EFFORT", LITTLE)
+    monkeypatch.setattr(constants, "_ALL", LITTLE)
+    searched = Fraction(constants.found(claim)["found"]["ratio"])
+    assert searched == Fraction(1, 2)
+    top = {"x": 0.123456789}
+    strangers = [{"y": 1.0}, {"x": [0.1]}, {"x": "one"}, {"x": 0.9}, 3]
+    assert [constants._evaluated(claim, one) for one in strangers] == [None] * len(strangers)
+    near = constants.found(claim, [*strangers, top])["found"]
+    assert near == {"ratio": "1", "sizes": {}, "instance": top}
+    assert Fraction(constants.found(claim, strangers)["found"]["ratio"]) == searched
+
+    def late(*arguments: Any) -> constants.Least:
+        raise TimeLimit("no answer within 1 s of CPU time")
+
+    monkeypatch.setattr(constants, "least", late)
+    assert constants.found(claim, [top])["found"] == near
+    assert constants.found(claim) == {}

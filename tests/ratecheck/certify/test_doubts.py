@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,20 +19,13 @@ from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.every_branch import Open, every_branch
 from ratecheck._certify.identities import decide
 from ratecheck._certify.prove import prove
-from ratecheck._claims.claim import Claim
-from ratecheck._discover.catalogue import find_claims
 from ratecheck._verdicts.certificates import in_words
 from ratecheck._verdicts.evidence import Evidence, of_certificate
 from ratecheck._verdicts.verdict import judge
+from tests.ratecheck.certify._files import ClaimsOf
 
-FILE = Path(__file__).with_name("doubts.py")
-ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
-
-
-def claim(name: str) -> Claim:
-    entry = ITEMS[name].entry
-    assert isinstance(entry, Claim)
-    return entry
+claim = ClaimsOf("doubts.py")
+ITEMS = claim.items
 
 
 @pytest.mark.parametrize("name", ["infinite", "opposite"])

@@ -7,7 +7,6 @@ import json
 import secrets
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import flint
@@ -21,19 +20,12 @@ from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.every_branch import Open, every_branch
 from ratecheck._certify.identities import decide
 from ratecheck._certify.prove import prove
-from ratecheck._claims.claim import Claim
-from ratecheck._discover.catalogue import find_claims
 from ratecheck._verdicts.certificates import in_words
 from ratecheck._verdicts.evidence import Evidence, of_certificate
+from tests.ratecheck.certify._files import ClaimsOf
 
-FILE = Path(__file__).with_name("branches.py")
-ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
-
-
-def claim(name: str) -> Claim:
-    entry = ITEMS[name].entry
-    assert isinstance(entry, Claim)
-    return entry
+claim = ClaimsOf("branches.py")
+ITEMS = claim.items
 
 
 def below_half(limit: int) -> int:

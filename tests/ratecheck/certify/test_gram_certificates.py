@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,12 +25,15 @@ from ratecheck._certify.gram.certificate import stated
 from ratecheck._certify.gram.declared import disagreement, theorem_of
 from ratecheck._certify.prove import prove
 from ratecheck._claims.claim import Claim
+from ratecheck._claims.samples import Batch
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._verdicts.certificates import in_words
 from tests._slow import slow_but
+from tests.ratecheck.certify._files import ClaimsOf
 
-FILE = Path(__file__).with_name("theorems.py")
-ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
+CLAIMS = ClaimsOf("theorems.py")
+ITEMS = CLAIMS.items
+FILE = CLAIMS.file
 
 
 @cache
@@ -118,6 +122,46 @@ def test_a_claim_about_rare_instances_is_compared_with_more_draws(
     assert disagreement(other, claim).endswith(
         "instances of the claim's space must be compared; 0 were drawn"
     )
+
+
+def sum_of_squares(x: Any) -> rc.Sides:
+    """|x|^2 <= 2 |x|^2, for matrices."""
+    return (x * x).sum(), 2 * (x * x).sum()
+
+
+def all_squares(p: rc.gram.Problem) -> None:
+    """The same."""
+    (x,) = p.vectors("x")
+    p.show(x.squared <= 2 * x.squared)
+
+
+@pytest.mark.parametrize(("largest", "most"), [(4, 16 * 16 * 4), (60, 130_000)])
+def test_a_theorem_is_compared_at_large_sizes_with_few_instances(
+    largest: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 3600 combinations of sizes 64 are drawn from, each with an instance or more."""
+    sizes = {"n": (1, largest), "d": (1, largest)}
+    space = rc.Space({"x": rc.reals("n", "d")}, sizes=sizes)
+    claim = rc.Paper("mine", "my paper").upper("sum", ref="1", on=space)(sum_of_squares)
+    seen: list[tuple[int, ...]] = []
+    compare = declared.compare
+
+    def counted(theorem: Any, claim: Claim, batch: Batch) -> str:
+        seen.append(batch.fields["x"].shape)
+        return "" if largest > 4 else compare(theorem, claim, batch)
+
+    monkeypatch.setattr(declared, "compare", counted)
+    theorem = declared.Theorem("mine.sum", all_squares, at=lambda x: {"x": x})
+    assert disagreement(theorem, claim) == ""
+    assert len(seen) == min(largest**2, 64)
+    assert seen[-1][1:] == (largest, largest)
+    assert all(count >= 4 for count, n, d in seen if n * d <= 100)
+    assert sum(math.prod(shape) for shape in seen) <= most
+    monkeypatch.setattr(declared, "_ALL_NUMBERS", 100)
+    seen.clear()
+    assert disagreement(theorem, claim) == ""
+    assert sum(shape[0] for shape in seen) >= declared.INSTANCES
+    assert seen[-1][1:] != (largest, largest)
 
 
 def square(x: Any) -> rc.Sides:

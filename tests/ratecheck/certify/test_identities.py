@@ -6,7 +6,6 @@ import copy
 import json
 import random
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import flint
@@ -23,15 +22,10 @@ from ratecheck._certify.prove import prove
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._processes.limit import TimeLimit
+from tests.ratecheck.certify._files import ClaimsOf
 
-FILE = Path(__file__).with_name("identities.py")
-ITEMS = {item.id.partition(".")[2]: item for item in find_claims([str(FILE)])}
-
-
-def claim(name: str) -> Claim:
-    entry = ITEMS[name].entry
-    assert isinstance(entry, Claim)
-    return entry
+claim = ClaimsOf("identities.py")
+ITEMS = claim.items
 
 
 @pytest.mark.parametrize("name", ["square", "cramer", "centred", "long", "root", "sigmoid"])

@@ -24,7 +24,7 @@ from ratecheck._discover import papers
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._report import kept as report_kept
 from ratecheck._report.export import AUTHORS, renew
-from ratecheck._report.kept import decided, proof
+from ratecheck._report.kept import decided, found_before, proof
 from ratecheck._report.verdicts import show_claim
 from ratecheck._verdicts import certificates as kept
 from ratecheck._verdicts.certificates import in_words
@@ -198,8 +198,27 @@ def test_an_instance_near_a_theorem_is_looked_for_from_other_seeds(
     claim = claims_by_id()["ood.D2_jensen_corrected"]
     monkeypatch.setattr(constants, "_SIZES", 1)
     assert float(found(claim)["found"]["ratio"]) > 0.999
+    monkeypatch.setattr(constants, "_ALL", constants.EFFORT)
     monkeypatch.setattr(constants, "_SEEDS", ())  # mutation
     assert 0.9 < float(found(claim)["found"]["ratio"]) < 0.99
+
+
+def test_the_instance_that_a_paper_keeps_is_known_to_the_next_search(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (item,) = find_claims(["affpcl.d2_A"])
+    (one,) = found_before(item)
+    kept_one = next(one for one in every_certificate() if one["id"] == item.id)
+    assert one == kept_one["found"]["instance"]
+    (without,) = find_claims(["affpcl.bias_identity"])
+    assert found_before(without) == []
+    damaged = tmp_path / kept.FILE
+    monkeypatch.setattr(report_kept, "_file", lambda origin, name: damaged)
+    for text in ("{", "[]", "3", '{"certificates": [3]}', f'{{"id": "{item.id}"}}'):
+        damaged.write_text(text)
+        assert found_before(item) == []
+    damaged.unlink()
+    assert found_before(item) == []
 
 
 @pytest.mark.slow
