@@ -54,7 +54,7 @@ def gradient(i: Any, power: int = 1) -> rc.Sides:
     """For the implicit rewards r = beta log(pi / pi_ref) the gradient of L_DPO is
     -beta E[sigma(r_l - r_w) (grad log pi(y_w) - grad log pi(y_l))].
     """
-    eye = np.eye(len(i.theta), dtype=int)
+    eye = np.eye(len(i.theta))
     log_sum = Dual(i.theta, eye).exp().sum().log()  # log pi is theta minus this
     r = i.beta * (i.theta - log_sum.value - log_softmax(i.ref))
     slope = i.beta * (eye - log_sum.slope)

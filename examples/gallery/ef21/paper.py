@@ -40,7 +40,7 @@ class Run:
 
     def __init__(self, i: Any, doubled: int, feedback: bool = True) -> None:
         d = i.C.shape[-1]
-        f = rc.Quadratics(i.C @ i.C.mT + i.mu * np.eye(d, dtype=int), b=i.b)
+        f = rc.Quadratics(i.C @ i.C.mT + i.mu * np.eye(d), b=i.b)
         rest = (d - 1 + 0 * i.mu) / d  # 1 - alpha
         self.theta, self.mu = 1 - np.sqrt(rest), f.mu
         self.beta = rest / self.theta

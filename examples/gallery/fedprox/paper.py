@@ -34,7 +34,7 @@ class Round:
         size = np.where(self.squared > 0, self.squared, 1)
         self.B = np.sqrt((i.p @ rc.linalg.squared(gradients)) / size)
         # Local minimisers of F_k + (mu/2) ||x - w||^2, of which a round has the mean of K drawn.
-        moves = -rc.linalg.solve(A + i.mu * np.eye(len(i.w), dtype=int), gradients)
+        moves = -rc.linalg.solve(A + i.mu * np.eye(len(i.w)), gradients)
         move = i.p @ moves
         spread = i.p @ ((moves - move) * rc.linalg.apply(mean, moves - move)).sum(axis=-1) / i.K
         self.decrease = -(gradient @ move + move @ mean @ move / 2 + spread / 2)

@@ -48,7 +48,7 @@ class Problem:
 
     def limit(self) -> Any:
         """Where averages end: H steps make (I - gamma A_m)^H (x - c_m) of x - c_m."""
-        power = eye = np.eye(self.f.c.shape[-1], dtype=int)
+        power = eye = np.eye(self.f.c.shape[-1])
         for _ in range(self.H):
             power = power @ (eye - self.step * self.f.A)
         return rc.Quadratics(eye - power, c=self.f.c).best

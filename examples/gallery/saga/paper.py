@@ -26,7 +26,7 @@ class Sum:
 
     def __init__(self, i: Any) -> None:
         self.n, d = i.c.shape
-        self.f = rc.Quadratics(i.mu * np.eye(d, dtype=int) + (1 - i.mu) * i.C @ i.C.mT, c=i.c)
+        self.f = rc.Quadratics(i.mu * np.eye(d) + (1 - i.mu) * i.C @ i.C.mT, c=i.c)
         self.gamma = 1 / (2 * (i.mu * self.n + 1))
         self.c = 1 / (2 * self.gamma * (1 - self.gamma * i.mu) * self.n)
 

@@ -33,7 +33,7 @@ class Round:
     """One round from x with control variates c, or without any: that of FedAvg."""
 
     def __init__(self, i: Any, x: Any, c: Any) -> None:
-        A = i.mu * np.eye(i.C.shape[-1], dtype=int) + (1 - i.mu) * i.C @ i.C.mT
+        A = i.mu * np.eye(i.C.shape[-1]) + (1 - i.mu) * i.C @ i.C.mT
         self.f, K = rc.Quadratics(A, b=i.b), int(i.K)
         eta = i.share / (81 * K * i.eta_g)  # at most 1 / (81 beta K eta_g), 1 / (15 mu K eta_g)
         self.step, self.drift = K * i.eta_g * eta, 0 * eta  # eta~ and E

@@ -34,7 +34,7 @@ class Run:
         self.i, self.strength = i, i.p @ i.h
         self.best = clipped(-(i.p @ i.b) / self.strength)
         self.G2 = max(i.p @ (i.h + i.b) ** 2, i.p @ (i.h - i.b) ** 2)  # of E g^2 over W
-        w, self.law = i.start * np.ones(1, dtype=int), np.ones(1, dtype=int)
+        w, self.law = i.start * np.ones(1), np.ones(1)
         total = 0 * w
         for t in range(1, int(i.T)):
             total = np.tile(total + t * w, len(i.p))
