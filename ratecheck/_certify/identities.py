@@ -13,7 +13,8 @@ at the end, and no comparison after the first wrong one matters, as up to there 
 those of a computation with functions.
 
 A formula that compares numbers is another one for each outcome of the comparisons: what is decided
-are those that the points meet. Whole numbers are tried in all combinations where these are few;
+are those that the points meet. As these are few, instances that a search draws are tried as well.
+Whole numbers are tried in all combinations where these are few;
 where they are many, numbers of any kind take their place, if the formula is a quotient of
 polynomials in them and compares nothing; else they are taken as they are drawn. Where the space has
 joint assumptions the points are drawn from a small box around an instance that meets them: an
@@ -58,8 +59,9 @@ from ratecheck._certify.random_points import (
     whole_numbers,
 )
 from ratecheck._claims.claim import Claim
-from ratecheck._claims.space import Sizes
+from ratecheck._claims.space import Fault, Sizes
 from ratecheck._processes.limit import TimeLimit, time_limit
+from ratecheck._search.search import Effort, Search
 
 #: Points for each combination of sizes, and how many combinations are tried at most.
 POINTS, COMBINATIONS = 3, 64
@@ -67,6 +69,9 @@ POINTS, COMBINATIONS = 3, 64
 _SHARE, _BRANCHES = 1 / 8, 1 / 4
 #: After so many combinations of sizes with a branch that is not decided no others are tried.
 _FAILURES = 3
+#: The instances at which an identity that compares numbers is tried besides, in float64, and the
+#: CPU seconds that this may take.
+_INSTANCES, _SECONDS = Effort(random=3_000, examples=1, ascents=0, budget=0), 20.0
 #: The best first.
 _COVERED = (ALL_WHOLE, FOUND_WHOLE, DRAWN_WHOLE)
 
@@ -171,6 +176,8 @@ def decide(
     known = tuple(tried[number] for number in sorted(decided))
     points = [point for some in decided.values() for point in some.points]
     compares = any(point.outcomes for point in points)
+    if compares:
+        _search(claim)
     complete = _on_every_branch(claim, draw, known if compares else (), limit, every)
     met = {(number, p.outcomes) for number, some in decided.items() for p in some.points}
     covered = [some.whole for some in decided.values()]
@@ -190,6 +197,19 @@ def decide(
         whole=max(covered, key=_COVERED.index) if has_whole(claim) else "",
         ties=any(found.ties for _, found in complete),
     )
+
+
+def _search(claim: Claim) -> None:
+    """Refuse an identity that is false on a branch that many instances meet and no point did.
+
+    Raises:
+        Broken: the sides differ at an instance, in high precision.
+    """
+    search = Search(replace(claim, family=()), 0)
+    with contextlib.suppress(TimeLimit, Fault), time_limit(_SECONDS):
+        search.run(_INSTANCES)
+    if search.violation is not None:
+        raise Broken("the sides differ at an instance that a search finds")
 
 
 def _on_every_branch(

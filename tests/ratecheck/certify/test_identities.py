@@ -14,7 +14,7 @@ import pytest
 import ratecheck as rc
 from linsys.linalg import degrees, precise, solve
 from linsys.linalg.degrees import NotRational, Rational, rational_arithmetic
-from ratecheck._certify import against_claims, identities
+from ratecheck._certify import against_claims, at_a_point, identities
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.identities import Broken, decide
@@ -290,6 +290,7 @@ def test_a_checker_that_draws_no_points_is_seen(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_no_false_identity_of_the_papers_is_decided() -> None:
+    """One of them is false on an open set that the points may miss, and a search does not."""
     tried = 0
     for item in find_claims([]):
         entry = item.entry
@@ -297,3 +298,43 @@ def test_no_false_identity_of_the_papers_is_decided() -> None:
             tried += 1
             assert prove(item, None, limit=5.0).certificate is None, item.id
     assert tried >= 20
+
+
+def below_half(limit: int) -> int:
+    """Draws from the lower half, so that numbers from [0, 1] are below 1/2."""
+    return random.Random(limit).randrange(limit // 2 or 1)
+
+
+def test_a_false_identity_that_the_points_miss_is_found_by_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @rc.Paper("mine", "my paper").identity("above", ref="1", on={"x": rc.interval()})
+    def above(x: Any) -> rc.Sides:
+        """x = x, but above 3/4."""
+        return x, 2 * x if x > 0.75 else x
+
+    with pytest.raises(Broken, match="the sides differ at an instance that a search finds"):
+        decide(above, below_half)
+    monkeypatch.setattr(identities, "_search", lambda claim: None)  # mutation
+    assert decide(above, below_half).compares
+
+
+def test_the_search_is_of_identities_that_compare_and_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @rc.Paper("mine", "my paper").identity("slow", ref="1", on={"x": rc.interval()})
+    def slow(x: Any) -> rc.Sides:
+        """x = x, in float64 after a while."""
+        while isinstance(x, float):
+            pass
+        return x, x + 0 if x > 0.75 else x
+
+    monkeypatch.setattr(identities, "_SECONDS", 0.1)
+    monkeypatch.setattr(at_a_point, "_check_floats", lambda *arguments: None)
+    assert decide(slow).compares
+    searched: list[Claim] = []
+    monkeypatch.setattr(identities, "_search", searched.append)
+    decide(claim("square"))
+    assert searched == []
+    decide(claim("branch"))
+    assert searched == [claim("branch")]
