@@ -1,8 +1,9 @@
 """The layers below the first adapted one, computed once for each sequence.
 
 Nothing in these layers changes, so that what they make of a sequence is the same in every pass. The
-states of its tokens are kept, those that were not asked for the longest going first. Padding behind
-a sequence is not kept: in a causal model no token of the sequence reads it.
+states of its tokens are kept, those that were not asked for the longest going first. Padding on
+either side of a sequence is not kept: no token of the sequence reads it, as what is behind it is
+not seen in a causal model, and what is before it is masked.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from lora_bridge._batches import Batch
 from lora_bridge._head import head_of
 from lora_bridge._memory import layers_of
+from lora_bridge._sharing import Layout
 
 __all__ = ["layers_below", "reused"]
 
@@ -87,25 +89,35 @@ def _is_causal(model: Any) -> bool:
 
 
 @contextmanager
-def reused(model: nn.Module, below: int, flat: Batch) -> Iterator[None]:
-    """Inside, a pass of these sequences does not compute the layers below, if they are known."""
-    keys = _keys(below, flat) if below else None
-    if keys is None:
+def reused(
+    model: nn.Module, below: int, flat: Batch, layout: Layout | None = None
+) -> Iterator[None]:
+    """Inside, a pass of these sequences does not compute the layers below, if they are known.
+
+    With a ``layout`` the pass has its rows, and so have the layers.
+    """
+    own = _sequences(below, flat) if below else None
+    if own is None:
         yield
         return
     states = _kept.setdefault(model, _States())
-    layers, width = layers_of(model)[:below], flat["input_ids"].shape[1]
-    known = [states.find(key) for key in keys]
-    if all(rows is not None for rows in known):
-        padded = nn.utils.rnn.pad_sequence([k for k in known if k is not None], batch_first=True)
-        padded = nn.functional.pad(padded, (0, 0, 0, width - padded.shape[1]))
-        with _forward(layers, lambda *inputs, **named: padded):
+    layers = layers_of(model)[:below]
+    known = [rows for key, _ in own if (rows := states.find(key)) is not None]
+    if len(known) == len(own):
+        padded = known[0].new_zeros(*flat["input_ids"].shape, known[0].shape[1])
+        for row, (_, place), rows in zip(padded, own, known, strict=True):
+            row[place] = rows
+        output = padded if layout is None else padded.flatten(0, 1)[layout.source]
+        with _forward(layers, lambda *inputs, **named: output):
             yield
         return
 
     def keep(module: nn.Module, inputs: Any, output: Tensor) -> None:
-        for key, row in zip(keys, output.detach(), strict=True):
-            states.keep(key, row[: len(key[-1]) // flat["input_ids"].element_size()].clone())
+        made = output.detach()
+        if layout is not None:
+            made = made.flatten(0, 1)[layout.places]
+        for (key, place), row in zip(own, made, strict=True):
+            states.keep(key, row[place].clone())
 
     handle = layers[-1].register_forward_hook(keep)
     try:
@@ -114,19 +126,33 @@ def reused(model: nn.Module, below: int, flat: Batch) -> Iterator[None]:
         handle.remove()
 
 
-def _keys(below: int, flat: Batch) -> list[tuple[int, bytes]] | None:
-    """A key for each sequence; None where padding is not behind the sequences."""
+def _sequences(below: int, flat: Batch) -> list[tuple[tuple[int, bytes], slice]] | None:
+    """A key for each sequence and where its tokens are; what is elsewhere is not read.
+
+    A sequence ends with its last one of ``target_places``, if these are given. None where padding
+    is inside a sequence, or where its tokens do not have the places 0, 1, ..
+    """
     ids, mask = flat.get("input_ids"), flat.get("attention_mask")
-    if ids is None or mask is None or "position_ids" in flat:
+    if ids is None or mask is None:
         return None
     if torch.is_autocast_enabled(ids.device.type):  # states of another precision
         return None
-    lengths = mask.sum(1)
-    place = torch.arange(ids.shape[1], device=ids.device)
-    if not torch.equal(mask.bool(), place < lengths[:, None]):
+    index = torch.arange(ids.shape[1], device=ids.device)
+    starts = mask.argmax(1)
+    counted = index - starts[:, None]
+    known = mask.bool()
+    if not torch.equal(known, (counted >= 0) & (counted < mask.sum(1)[:, None])):
         return None
-    rows = zip(ids.cpu().numpy(), lengths.tolist(), strict=True)
-    return [(below, row[:length].tobytes()) for row, length in rows]
+    places = flat.get("position_ids", index).expand_as(ids)
+    if not torch.equal(places[known], counted[known]):
+        return None
+    ends = starts + mask.sum(1)
+    if "target_places" in flat:
+        last = flat["target_places"].reshape(len(ids), -1).amax(1)
+        ends = torch.minimum(ends, torch.maximum(last, starts) + 1)
+    spans = [slice(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    rows = zip(ids.cpu().numpy(), spans, strict=True)
+    return [((below, row[place].tobytes()), place) for row, place in rows]
 
 
 @contextmanager

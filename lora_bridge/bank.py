@@ -105,7 +105,7 @@ class AdapterBank:
             backward pass: less memory for a third more time.
         share: whether tokens that sequences of a client begin with are computed once.
         reuse: whether the layers below the first adapted one are computed once for a sequence, and
-            their states kept, up to 1 GiB of them; then sequences do not share tokens.
+            their states kept, up to 1 GiB of them.
         dropout: LoRA's dropout of an adapter's input, on in gradients only.
         autocast: a dtype to compute in, such as ``torch.bfloat16``; adapters stay as they are.
         frozen: added to the frozen matrices, one (m, n) each: see :meth:`merged`.
@@ -267,7 +267,7 @@ class AdapterBank:
             if train and self.checkpoint:
                 stack.enter_context(recomputed(self.model))
             if self._below and not self.checkpoint:
-                stack.enter_context(reused(self.model, self._below, flat))
+                stack.enter_context(reused(self.model, self._below, flat, layout))
             stack.enter_context(shared(self.model, layout))
             if head_of(self.model) is None or "target_places" not in flat:
                 yield []
@@ -281,13 +281,7 @@ class AdapterBank:
 
     def _layout(self, X: Tensor | None, flat: Batch, train: bool) -> Layout | None:
         """How the sequences share tokens, where that is exact and saves time."""
-        if (
-            not self.share
-            or self._below
-            or self.engine != "bank"
-            or X is None
-            or (train and self.dropout)
-        ):
+        if not self.share or self.engine != "bank" or X is None or (train and self.dropout):
             return None  # without adapters the model is what it is, bit for bit
         # elsewhere a loss may read the states of padding
         known = "target_places" in flat or type(self.model).__name__.endswith(_POOLED)

@@ -43,6 +43,7 @@ PAPER: Mapping[str, Any] = {
 #: Sizes for a model of 10^8 parameters on two cores.
 LAPTOP: Mapping[str, Any] = {
     "targets": ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj"),
+    "layers": 2,
     "rank": 8,
     "devices": 4,
     "samples": 64,

@@ -89,6 +89,9 @@ class ModelConfig(ScaledConfig):
         ("q_proj", "k_proj", "v_proj", "o_proj", "up_proj", "down_proj"),
         doc="names of the adapted modules.",
     )
+    layers: int | None = rc.param(
+        None, low=1, doc="only the modules of so many last layers are adapted; None: of all."
+    )
     rank: int = rc.param(16, low=1, doc="r of the global modules.")
     scaling: float = rc.param(1.0, doc="factor of B A.")
     dropout: float = rc.param(0.0, doc="of the adapters' inputs in training.")

@@ -35,7 +35,7 @@ class Setup:
 
     Attributes:
         config: of experiments on a model, with ``model``, ``data``, ``hidden``, ``targets``,
-            ``scaling``, ``max_length``, ``dtype`` and ``device``, and maybe ``chunk``,
+            ``scaling``, ``max_length``, ``dtype`` and ``device``, and maybe ``layers``, ``chunk``,
             ``checkpoint`` and ``dropout``.
         task: what the model is loaded for, see :func:`lora_bridge.models.load_model`.
         attention: its implementation; "eager" where second derivatives are needed.
@@ -69,11 +69,15 @@ class Setup:
         )
 
     def bank(self, targets: Sequence[str] | None = None) -> AdapterBank:
-        """Adapters on the model's ``targets``, those of the configuration without any."""
+        """Adapters on the model's ``targets``, those of the configuration without any.
+
+        With ``layers`` in the last layers alone; what is below them is computed once for a text.
+        """
         import torch
 
         from lora_bridge import cards
         from lora_bridge.bank import AdapterBank
+        from lora_bridge.targets import in_last_layers
 
         config, half = self.config, self.config.dtype == "bfloat16"
         given = ("scaling", "chunk", "checkpoint", "dropout")
@@ -81,7 +85,11 @@ class Setup:
         autocast = torch.bfloat16 if half and self.autocast else None
         names = config.targets if targets is None else targets
         options["divided"] = cards.size() > 1
-        return AdapterBank(self.loaded.model, names, **options, autocast=autocast)
+        bank = AdapterBank(self.loaded.model, names, **options, autocast=autocast)
+        layers = getattr(config, "layers", None)
+        if layers is None:
+            return bank
+        return bank.with_options(targets=in_last_layers(bank.names, layers), reuse=True)
 
     def tensor(self, X: Any) -> Any:
         """An array as adapters of the model, which are never in half precision."""

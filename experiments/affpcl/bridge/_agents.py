@@ -57,6 +57,9 @@ class AffPCLConfig(ScaledConfig):
     targets: tuple[str, ...] = rc.param(
         ("o_proj", "down_proj", "score"), doc="names of the adapted modules."
     )
+    layers: int | None = rc.param(
+        None, low=1, doc="only the modules of so many last layers are adapted; None: of all."
+    )
     features: int = rc.param(32, low=1, doc="directions of the frozen features.")
     objective: Literal["features", "properties"] = rc.param(
         "properties",

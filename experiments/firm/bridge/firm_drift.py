@@ -265,7 +265,6 @@ EXPERIMENT = rc.Experiment(
         "quick": FirmDriftConfig(),
         "laptop": FirmDriftConfig(
             **{**LAPTOP, "rounds": 4},
-            clients=2,
             responses=64,
             draws=200,
             batches=(4, 8, 16, 32),

@@ -157,7 +157,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": Fig1Config(seeds=8),
-        "laptop": Fig1Config(**LAPTOP, clients=4),
+        "laptop": Fig1Config(**LAPTOP),
         "paper": Fig1Config(**PAPER),
     },
     blocks=rc.Grid({"draw": "seeds"}),

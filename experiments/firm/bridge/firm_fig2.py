@@ -269,7 +269,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": Fig2Config(seeds=10),
-        "laptop": Fig2Config(**LAPTOP, clients=2),
+        "laptop": Fig2Config(**LAPTOP),
         "paper": Fig2Config(**PAPER, seeds=10),
     },
     blocks=blocks,

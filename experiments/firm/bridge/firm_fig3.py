@@ -166,7 +166,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": Fig3Config(),
-        "laptop": Fig3Config(**LAPTOP, clients=2, preferences=(0.1, 0.5, 0.9)),
+        "laptop": Fig3Config(**LAPTOP, preferences=(0.1, 0.5, 0.9)),
         "paper": Fig3Config(**PAPER, clients=8),
     },
     blocks=rc.Grid({"draw": "seeds"}),

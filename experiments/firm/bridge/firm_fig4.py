@@ -113,7 +113,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": Fig4Config(seeds=8),
-        "laptop": Fig4Config(**LAPTOP, clients=4),
+        "laptop": Fig4Config(**LAPTOP),
         "paper": Fig4Config(**PAPER),
     },
     blocks=rc.Grid({"draw": "seeds"}),

@@ -93,7 +93,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": Fig5Config(seeds=8),
-        "laptop": Fig5Config(**LAPTOP, clients=4),
+        "laptop": Fig5Config(**LAPTOP),
         "paper": Fig5Config(**PAPER),
     },
     blocks=rc.Grid({"draw": "seeds"}),

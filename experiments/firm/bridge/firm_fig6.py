@@ -118,7 +118,7 @@ EXPERIMENT = rc.Experiment(
     kind="figure",
     profiles={
         "quick": Fig6Config(seeds=8),
-        "laptop": Fig6Config(**LAPTOP, clients=2, more_clients=4),
+        "laptop": Fig6Config(**LAPTOP, more_clients=4),
         "paper": Fig6Config(**PAPER),
     },
     blocks=rc.Grid({"draw": "seeds"}),

@@ -39,7 +39,8 @@ fallen to a tenth, while at S^{1/2} X, where f~ is, it has not: in round 64 the 
 to 620) and 56 (21 to 150), beyond the 64 and 8 of Proposition D.4 with the curvature at X for L.
 
 How settings were chosen: the step size and the rounds of ``bridge/fslora``, half as many again as
-there; r, samples and sketches by cost.
+there; r, samples and sketches by cost. So is the laptop profile, which adapts the last two layers
+of its model and has the step size and rounds of ``bridge/fslora`` there.
 
 References: FSLoRA, Section 4, Appendix D.4.
 

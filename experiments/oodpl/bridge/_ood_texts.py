@@ -98,7 +98,6 @@ class DomainSetup(Setup):
 
     def _models(self, instance: int) -> Models:
         from lora_bridge.policy_reward import Adapter, Models
-        from lora_bridge.targets import in_last_layers
 
         config = self.config
         rng = np.random.default_rng(config.derive("start", instance))
@@ -106,9 +105,6 @@ class DomainSetup(Setup):
         def adapter(name: str, rank: int) -> Adapter:
             try:
                 bank = self.bank(getattr(config, name))
-                if config.layers is not None:
-                    last = in_last_layers(bank.names, config.layers)
-                    bank = bank.with_options(targets=last, reuse=True)
             except InputError as error:  # the bank calls its modules `targets`
                 raise InputError(str(error).replace("`targets`", f"`{name}`")) from None
             return Adapter(bank, self.tensor(bank.modules.start(rank, rng)))
