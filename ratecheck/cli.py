@@ -14,6 +14,10 @@ def main() -> None:
     # Python puts the current folder first on the path of worker processes, and a file there may be
     # called ratecheck.py, or as a module of the standard library.
     os.environ["PYTHONSAFEPATH"] = "1"
+    # Products of small matrices on several threads cost several times the processor time and are no
+    # sooner there. OpenBLAS is NumPy's and not PyTorch's, whose products are large.
+    if "OMP_NUM_THREADS" not in os.environ:  # which OpenBLAS heeds as well
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     problem = foreign_package()
     if problem is not None:
         print(f"ratecheck: {problem}", file=sys.stderr)

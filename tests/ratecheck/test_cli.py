@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -387,3 +388,25 @@ def test_show_of_an_unknown_experiment_suggests_the_nearest(ratecheck: Call) -> 
     said = ratecheck("show", "toy/deacy")
     assert said.code == 2
     assert "did you mean toy/decay?" in said.err
+
+
+@pytest.mark.parametrize(
+    ("given", "threads"),
+    [({}, 1), ({"OPENBLAS_NUM_THREADS": "2"}, 2), ({"OMP_NUM_THREADS": "2"}, 2)],
+)
+def test_products_take_one_thread_unless_the_caller_says_otherwise(
+    given: dict[str, str], threads: int
+) -> None:
+    code = (
+        "import sys; from ratecheck.cli import main; sys.argv = ['ratecheck', '--version']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "import numpy, threadpoolctl\n"
+        "print(max(i['num_threads'] for i in threadpoolctl.threadpool_info()), file=sys.stderr)"
+    )
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**environment, **given}
+    )
+    assert int(done.stderr) == min(threads, os.cpu_count() or 1)
