@@ -59,14 +59,15 @@ _ROUNDING = 1e-3
 def layers_below(model: nn.Module, adapted: Collection[nn.Module]) -> int:
     """How many layers come before the first adapted module; 0 where that is not known.
 
-    All of them where the head alone is adapted.
+    All of them where the head alone is adapted, or the score of a model for sequences.
     """
     layers = layers_of(model)
     inside = [not set(adapted).isdisjoint(layer.modules()) for layer in layers]
     held = {module for layer in layers for module in layer.modules()}
     if not layers:
         return 0
-    if not set(adapted) <= held | {head_of(model)} or not _is_causal(model):
+    behind = set(model.modules()) - set(getattr(model, "base_model", model).modules())
+    if not set(adapted) <= held | behind | {head_of(model)} or not _is_causal(model):
         return 0
     return inside.index(True) if any(inside) else len(layers)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
+from transformers import LlamaForSequenceClassification
 
 from lora_bridge import _prefix, bank as bank_module
 from lora_bridge._decoding import positions
@@ -145,6 +148,30 @@ def test_with_the_head_alone_all_layers_are_known() -> None:
             atol=1e-9,
         )
     assert len(calls) == 1
+
+
+def test_layers_are_known_below_an_adapted_score() -> None:
+    config = small_model("llama").config
+    config.num_labels, config.pad_token_id = 2, 0
+    torch.manual_seed(0)
+    model = LlamaForSequenceClassification(config).double()
+    names = in_last_layers(AdapterBank(model, ["o_proj", "score"]).names, 1)
+    ours, plain = (AdapterBank(model, names, reuse=reuse, share=False) for reuse in (True, False))
+    calls, X = first_layer(ours), adapters(ours)
+    for rows, computed in (([A, B], 1), ([B, A], 1), ([C], 2)):
+        data = {n: v for n, v in batch(rows, 6).items() if n != "target_mask"}
+        data["labels"] = torch.zeros(1, len(rows), dtype=torch.int64)
+        values, slopes = ours.gradients(X, data, class_loss)
+        assert len(calls) == computed
+        expected, true = plain.gradients(X, data, class_loss)
+        torch.testing.assert_close(values, expected, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(slopes, true, rtol=1e-5, atol=1e-8)
+        del calls[computed:]
+
+
+def class_loss(output: Any, flat: Batch) -> Tensor:
+    """Cross-entropy of one label per sequence."""
+    return torch.nn.functional.cross_entropy(output.logits, flat["labels"], reduction="none")
 
 
 def test_what_cannot_be_known_is_computed() -> None:
