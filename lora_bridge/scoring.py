@@ -253,7 +253,8 @@ class _Form:
         choices = self.choices(example)
         if len(choices) < 2 or len(choices) != len(example.choices):
             known = "with names" if self.labels else "that are known in full"
-            raise InputError(f"{place} must have choices {known}; found {len(choices)}")
+            instead = len(choices) or f"{len(choices)}: score tells choices apart"
+            raise InputError(f"{place} must have choices {known}; found {instead}")
 
     def tokens(self, example: Example) -> list[_Choice]:
         """Every choice after the prompt; a token that spans the border is the choice's."""

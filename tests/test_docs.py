@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 #: Of a page's program, by its place: what to change so that it prints something else.
 CHANGES = {
+    ("algorithm.md", 0): ("beta: float = 0.9", "beta: float = 0.0"),
+    ("algorithm.md", 1): ("gamma=0.01", "gamma=0.001"),
     ("README.md", 1): ("gamma=0.01", "gamma=0.001"),
     ("certificates.md", 0): ("p.show((x - a * g)", "p.show((x + a * g)"),
     ("certificates.md", 1): ("fx - g.squared / 2", "fx - g.squared / 3"),
@@ -56,7 +59,8 @@ def printed(program: str) -> list[str]:
 @pytest.mark.parametrize(("name", "place"), CHANGES)
 def test_programs_print_what_they_say(name: str, place: int) -> None:
     program = re.findall(r"```python\n(.*?)```", page(name), re.DOTALL)[place]
-    said = [line[2:] for line in program.splitlines() if line.startswith("# ")]
+    ending = takewhile(lambda line: line.startswith("# "), reversed(program.splitlines()))
+    said = [line[2:] for line in ending][::-1]
     assert said
     assert printed(program) == said
     change, mutant = CHANGES[name, place]
@@ -222,6 +226,8 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     names = (tmp_path / "site" / "api" / "ratecheck.html").read_text()
     for foreign in ("_SupportsArray", "Alias for field", "An array object represents", "Built-in"):
         assert foreign not in names  # signatures as they are written, and docstrings of ours alone
+    systems = (tmp_path / "site" / "api" / "linsys.sketching.systems.html").read_text()
+    assert 'href="linsys.sketching.html#linsys.sketching.LeastSquares"' in systems
     assert 'id="ratecheck.Claim.changed"' in names  # of a base that is no public name
     assert leading_nowhere(tmp_path / "site") == []
     claim = (tmp_path / "site" / "tutorials" / "claim.html").read_text()

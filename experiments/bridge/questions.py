@@ -94,9 +94,9 @@ def _read(data: Path) -> list[Example]:
     from lora_bridge.data import read_examples
 
     items = read_examples(data)
-    if any(len(e.choices) < 2 for e in items):
+    if without := next((e for e in items if len(e.choices) < 2), None):
         raise InputError(
-            f"`data` must have choices in all questions ('Answer format: a/b'); "
-            f"found one without in {data}"
+            f"`data` must have choices in all questions ('Answer format: a/b'); found none in "
+            f"{without.place}: open questions train from Python, see docs/data.md"
         )
     return items

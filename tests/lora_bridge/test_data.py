@@ -55,6 +55,21 @@ def test_questions_with_choices_and_domains(tmp_path: Path) -> None:
     assert pairs_of([example]) == []
 
 
+def test_open_questions_under_other_names(tmp_path: Path) -> None:
+    asked = [
+        {"instruction": "Why?", "answer": " So. "},
+        {"question": "Why?", "output": "", "response": "So."},
+        {"question": "Why?", "answer": "So.", "output": "no"},
+        {"prompt": "Why? ", "completion": " So."},
+        {"prompt": "Why? ", "answer": None, "output": " So."},
+    ]
+    put, as_it_is = (
+        Example(*both, domain="d") for both in (("Why?\nAnswer: ", "So."), ("Why? ", " So."))
+    )
+    items = read_examples(_file(tmp_path, asked), domain="d")
+    assert items == [put, put, put, as_it_is, as_it_is]
+
+
 def test_pairs_and_dialogues(tmp_path: Path) -> None:
     pair = {"prompt": "p", "chosen": "c", "rejected": "r", "worker": 7}
     assert read_pairs(_file(tmp_path, [pair])) == [Pair("p", "c", "r", "", "7")]
@@ -69,6 +84,8 @@ def test_pairs_and_dialogues(tmp_path: Path) -> None:
         ([QUESTION | {"answer": "maybe"}], "record 1 of .* `answer` must be one of true, false"),
         ([QUESTION, {"input": ""}], "record 2 of .* must be {instruction, .*; found {input}"),
         ([{"instruction": "x"}], "`answer` must be there, or `output`; found neither"),
+        ([{"question": "x", "answer": 3}], "record 1 of .* `answer` must be a text; found int"),
+        ([{"question": "x", "answer": " "}], "`answer` must be there"),
         ([3], "a record must be an object; found int"),
         ([QUESTION | {"user": [1]}], "`user` must be a text or a number; found list"),
         ([QUESTION | {"input": 3}], "`input` must be a text; found int"),

@@ -238,6 +238,10 @@ def test_another_file_than_the_one_published_is_refused(
     ("stderr", "reason"),
     [
         ("ERROR: Could not find a version\nERROR: No matching distribution", "No matching"),
+        (
+            "WARNING: Retrying after connection broken by 'Refused'\nERROR: No matching",
+            "no connection",
+        ),
         ("/usr/bin/python3: No module named pip", "No module named pip"),
         ("", "exit code 1"),
     ],
