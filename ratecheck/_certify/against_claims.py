@@ -86,6 +86,9 @@ def check_file(path: Path, references: Sequence[str] = ()) -> Iterator[Checked]:
             yield Checked(name, in_a_line(verify(content, references)))
         except (Refused, InputError) as error:
             yield Checked(name, "", in_a_line(str(error)))
+        except (ArithmeticError, ValueError) as error:
+            said = f"numbers must be ones that can be computed with; found {error}"
+            yield Checked(name, "", in_a_line(said))
 
 
 def contents(path: Path) -> list[dict[str, Any]]:

@@ -624,12 +624,15 @@ def certify(
 
     A certificate is a file ID.json, that of a constant ID.constant.json.
     """
+    from linsys.validate import check_number
     from ratecheck._commands import certify as commands
     from ratecheck._commands.runs import scheduled
 
     if check:
         _exit(commands.check(check, claims or (), as_json))
         return
+    if limit is not None:
+        check_number("limit", limit, low=0.0, low_open=True)
     _say_where(out.parent)
     with scheduled(scheduler, out):
         if constant or sizes:

@@ -301,3 +301,23 @@ def test_a_refusal_is_one_line(tmp_path: Path) -> None:
     (one,) = check_file(tmp_path / "file.json", [str(HERE / "false_claims.py")])
     assert one.refused
     assert "\n" not in one.id + one.refused
+
+
+@pytest.mark.parametrize("number", ["1e9000", f"-1{'0' * 400}", "1e-9000"])
+@pytest.mark.parametrize("name", slow_but(["mine.root"], ["mine.root", "bounds.mean", "vec.mix"]))
+def test_numbers_too_long_to_compute_with_are_answered_in_a_line(
+    name: str, number: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "edited.json"
+    refused = 0
+    for at in places(certificate(name)):
+        inside: Any = (other := certificate(name))
+        for key in at[:-1]:
+            inside = inside[key]
+        if isinstance(inside[at[-1]], str) and _fraction(inside[at[-1]]):
+            inside[at[-1]] = number
+            path.write_text(json.dumps(other))
+            (one,) = check_file(path)
+            assert "\n" not in one.said + one.refused
+            refused += bool(one.refused)
+    assert refused
