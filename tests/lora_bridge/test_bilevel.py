@@ -407,7 +407,7 @@ def test_answers_that_are_not_there_have_no_chance() -> None:
         (lambda d: TextOracle(domain=[d], beta=1.0), "`domain` must be a TextDomain; found"),
         (
             lambda d: d.oracle(beta=1.0).inner_loss(d.models.phi(), d.models.theta().numpy(), None),
-            "`theta` must be a tensor of floating-point numbers; found array",
+            "`theta` must be a tensor of floating-point numbers; found a NumPy array",
         ),
         (lambda d: d.reward(d.models.phi().numpy()), "`phi` must be a tensor of floating-point"),
         (
