@@ -13,9 +13,9 @@ at the end, and no comparison after the first wrong one matters, as up to there 
 those of a computation with functions.
 
 A formula that compares numbers is another one for each outcome of the comparisons: what is decided
-are those that the points meet. As these are few, instances that a search draws are tried as well.
-Whole numbers are tried in all combinations where these are few;
-where they are many, numbers of any kind take their place, if the formula is a quotient of
+are those that the points meet. As these are few, instances that a search draws are tried as well:
+a branch that neither meets stays undecided. Whole numbers are tried in all combinations where these
+are few; where they are many, numbers of any kind take their place, if the formula is a quotient of
 polynomials in them and compares nothing; else they are taken as they are drawn. Where the space has
 joint assumptions the points are drawn from a small box around an instance that meets them: an
 identity of such functions that holds in a box holds wherever they are defined, and their
