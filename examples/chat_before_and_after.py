@@ -28,7 +28,7 @@ from scipy.stats import ttest_1samp
 from linsys import InputError
 from linsys.sketching import FSLoRA
 from lora_bridge.bank import AdapterBank
-from lora_bridge.chat import AFTER, BEFORE, Chat, talk
+from lora_bridge.chat import AFTER, BEFORE, NOTHING, Chat, talk
 from lora_bridge.data import Example, Pair, read_items
 from lora_bridge.losses import answer_loss, policy_preference_loss
 from lora_bridge.metrics import recording
@@ -115,7 +115,7 @@ def main() -> None:
     for prompt in given.ask or [test.prompt for test in tests[:2]]:
         print(f"\n{prompt}")
         for who in (BEFORE, AFTER):
-            print(f"  {who}: {chat.answer(prompt, who)}", flush=True)
+            print(f"  {who}: {chat.answer(prompt, who) or NOTHING}", flush=True)
             chat.forget()
     if not given.ask:
         talk(chat)

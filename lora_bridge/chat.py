@@ -23,9 +23,11 @@ from lora_bridge.rollouts import encode_prompts, responses, sample
 from lora_bridge.targets import adaptable
 from lora_bridge.templates import is_chat
 
-__all__ = ["AFTER", "BEFORE", "Chat", "ask", "open_chat", "talk"]
+__all__ = ["AFTER", "BEFORE", "NOTHING", "Chat", "ask", "open_chat", "talk"]
 
 #: The model alone, and with its adapters.
+#: What is shown in the place of an answer without a letter.
+NOTHING = "(nothing)"
 BEFORE, AFTER = "before", "after"
 #: What the user's words begin with; answers begin with who gives them.
 _USER = "you> "
@@ -164,7 +166,7 @@ def ask(chat: Chat, words: str, write: Callable[[str], None] = print) -> None:
     chat.forget()
     write(f"{_USER}{words}")
     for who in (BEFORE,) if chat.X is None else (BEFORE, AFTER):
-        write(f"{who}> {chat.answer(words, who)}")
+        write(f"{who}> {chat.answer(words, who) or NOTHING}")
 
 
 def _line(prompt: str) -> str:
@@ -204,6 +206,6 @@ def talk(
             elif words.startswith("/"):
                 write(_HELP)
             elif words:
-                write(f"{who}> {chat.answer(words, who)}")
+                write(f"{who}> {chat.answer(words, who) or NOTHING}")
     except (EOFError, KeyboardInterrupt):
         write("")

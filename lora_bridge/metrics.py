@@ -3,14 +3,15 @@
 Inside :func:`recording`, every run of :mod:`lora_bridge.runs` has a folder of its own, in which are
 
 - ``metrics.jsonl``: a line for every measurement, ``{"run": name, "block": {..}, "round": t,
-  "time": seconds, "values": {name: number or nested list}}``. Numbers that are not finite are null;
-  arrays of more than 64 numbers are left out.
+  "time": seconds, "values": {name: number or array}}``. An array whose places have names is an
+  object of these, ``"loss": {"arc": 1.2, "boolq": 0.7}``, any other is a list. Numbers that are not
+  finite are null; arrays of more than 64 numbers are left out.
 - ``adapters/round-000020/NAME``: a folder of PEFT (:mod:`lora_bridge.peft_io`) for everybody who
   has adapters after that round, where these are asked for.
 
 A run that goes on after a kill writes no point twice, and one that is made anew replaces what is
-there. :class:`TensorBoard` makes event files of these lines, while they are written or later; it
-needs the extra ``tensorboard``.
+there. :class:`TensorBoard` makes event files of these lines, while they are written or later, with
+tags such as ``loss/arc``; it needs the extra ``tensorboard``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +34,7 @@ from linsys.json_text import from_json
 from linsys.validate import InputError, check_integer, check_path
 from lora_bridge.failures import writing_explained
 from lora_bridge.peft_io import save_adapter
-from lora_bridge.runs import Adapters, Values, Watch, watched
+from lora_bridge.runs import Adapters, Labels, Values, Watch, watched
 
 __all__ = ["Recorder", "TensorBoard", "read_metrics", "recording", "short_name"]
 
@@ -120,12 +121,16 @@ class Recorder(Watch):
         lines, self._complete = _lines_of(self._run / FILE)
         self._lines = {line["round"]: line for line in lines}
 
-    def measured(self, t: int, values: Values) -> None:
+    def measured(self, t: int, values: Values, labels: Labels) -> None:
         """Write a line, unless an equal one is there; lines of later rounds are dropped.
 
         Those come from an earlier run of this name, which this one replaces.
         """
-        kept = {n: _plain(value.tolist()) for n, value in values.items() if value.size <= _MOST}
+        kept = {
+            n: _plain(value.tolist(), labels.get(n, ()))
+            for n, value in values.items()
+            if value.size <= _MOST
+        }
         before = self._lines.get(t)
         if not kept or (before is not None and before["values"] == kept):
             return
@@ -278,7 +283,8 @@ def check_tensorboard() -> None:
 def read_metrics(folder: Path | str) -> list[dict[str, Any]]:
     """The lines of all runs below a folder, run by run, rounds in order.
 
-    ``pandas.json_normalize(read_metrics(folder))`` is a table of them.
+    ``pandas.json_normalize(read_metrics(folder))`` is a table of them, with columns such as
+    ``values.loss.arc``.
     """
     files = sorted(check_path("folder", folder).rglob(FILE))
     return [line for file in files for line in _lines_of(file)[0]]
@@ -299,18 +305,20 @@ def short_name(name: str) -> str:
     return f"{short}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
-def _plain(value: Any) -> Any:
-    """A number or nested list with None for what JSON has no number for."""
+def _plain(value: Any, labels: Sequence[Sequence[str]]) -> Any:
+    """A number, nested objects by labels or nested lists; None for what JSON has no number for."""
     if isinstance(value, list):
-        return [_plain(part) for part in value]
+        parts = [_plain(part, labels[1:]) for part in value]
+        return dict(zip(labels[0], parts, strict=True)) if labels else parts
     return value if not isinstance(value, float) or math.isfinite(value) else None
 
 
 def _scalars(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Every number with its tag: the name, and the places in an array."""
+    """Every number with its tag: the name, and the labels or places in an array."""
     for name, value in values.items():
-        if isinstance(value, list):
-            yield from _scalars({f"{name}/{i}": part for i, part in enumerate(value)})
+        if isinstance(value, list | dict):
+            parts = value.items() if isinstance(value, dict) else enumerate(value)
+            yield from _scalars({f"{name}/{place}": part for place, part in parts})
         elif value is not None:
             yield name, float(value)
 

@@ -218,11 +218,12 @@ def _convert(file: Path, folder: Path, name: str) -> None:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     _check_gguf(file)
-    _LOG.info("making a model folder of %s: %s", file.name, folder_of(name))
     options: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
     try:
         with memory_explained():
             tokenizer = AutoTokenizer.from_pretrained(file.parent, **options)
+            # what transformers knows nothing of is refused by now
+            _LOG.info("making a model folder of %s: %s", file.name, folder_of(name))
             model = AutoModelForCausalLM.from_pretrained(
                 file.parent, dtype=torch.float32, **options
             )

@@ -49,7 +49,7 @@ from lora_bridge.failures import memory_explained, writing_explained
 if TYPE_CHECKING:
     from lora_bridge.bank import AdapterBank
 
-__all__ = ["Adapters", "Both", "Watch", "recorded", "repeated", "watched"]
+__all__ = ["Adapters", "Both", "Labels", "Watch", "recorded", "repeated", "watched"]
 
 State = TypeVar("State")
 Oracle = TypeVar("Oracle")
@@ -58,6 +58,8 @@ Report = TypeVar("Report")
 Values = dict[str, NDArray[Any]]
 #: Adapters by the name of who has them: a bank, and rows X (k, w) for it.
 Adapters = Mapping[str, "tuple[AdapterBank, Tensor]"]
+#: Names of the places along every axis of a measurement, by its name.
+Labels = Mapping[str, Sequence[Sequence[str]]]
 
 
 class Watch:
@@ -80,7 +82,7 @@ class Watch:
     def step(self, kind: str) -> None:
         """A "round" or a "measurement" of the run that began last was made."""
 
-    def measured(self, t: int, values: Values) -> None:
+    def measured(self, t: int, values: Values, labels: Labels) -> None:
         """The run that began last has these measurements after ``t`` rounds.
 
         Those that were kept when it was killed are told again.
@@ -106,10 +108,10 @@ class Both(Watch):
         for one in self.each:
             one.step(kind)
 
-    def measured(self, t: int, values: Values) -> None:
+    def measured(self, t: int, values: Values, labels: Labels) -> None:
         """Tell both."""
         for one in self.each:
-            one.measured(t, values)
+            one.measured(t, values, labels)
 
     def reached(self, t: int, last: bool, adapters: Callable[[], Adapters]) -> None:
         """Tell both."""
@@ -153,6 +155,7 @@ def recorded(
     *,
     sums: Mapping[str, Callable[[State, State, Report], float]] | None = None,
     adapters: Callable[[State], Adapters] | None = None,
+    labels: Labels | None = None,
     folder: Path | str | None = None,
     every: int = 10,
 ) -> Values:
@@ -169,12 +172,15 @@ def recorded(
         sums: more numbers by name, each from the state before a round, the one after it and its
             report; they are added up over the rounds, and measured too.
         adapters: what a state's adapters are, for :mod:`lora_bridge.metrics` to save.
+        labels: of arrays that are measured, what their places along each axis are called, such as
+            ``{"loss": [["arc", "boolq"]]}``; :mod:`lora_bridge.metrics` writes it down.
         folder: where to keep the run; None: nowhere.
         every: rounds between two checkpoints.
 
     Raises:
         InputError: times that do not increase; a ``measure`` that takes something else;
-            measurements that are no numbers, or others than before; memory that does not hold a
+            measurements that are no numbers, or others than before; labels that do not fit
+            them; memory that does not hold a
             round; a folder that cannot be written; or what ``algorithm`` and ``measure`` refuse.
 
     >>> from linsys.sketching import FSLoRA, LeastSquares
@@ -204,8 +210,8 @@ def recorded(
         return {} if adapters is None else adapters(now[0])
 
     start = state, dict.fromkeys(added, 0.0)
-    options: dict[str, Any] = {"adapters": held, "folder": folder, "every": every}
-    return repeated(name, advance, start, times, measured, **options)
+    options: dict[str, Any] = {"adapters": held, "labels": labels, "folder": folder}
+    return repeated(name, advance, start, times, measured, every=every, **options)
 
 
 def repeated(
@@ -216,6 +222,7 @@ def repeated(
     measure: Callable[[State], Mapping[str, ArrayLike]],
     *,
     adapters: Callable[[State], Adapters] | None = None,
+    labels: Labels | None = None,
     folder: Path | str | None = None,
     every: int = 10,
 ) -> Values:
@@ -223,7 +230,7 @@ def repeated(
 
     Args:
         advance: round t = 0, 1, ..: the next state from a state, which it leaves as it is, and t.
-        name, state, times, measure, adapters, folder, every: as for :func:`recorded`.
+        name, state, times, measure, adapters, labels, folder, every: as for :func:`recorded`.
 
     Raises:
         InputError: as there; an ``advance`` that takes something else.
@@ -236,7 +243,7 @@ def repeated(
     check_function("measure", measure, "state")
     if adapters is not None:
         check_function("adapters", adapters, "state")
-    times = increasing_times(times).tolist()
+    times, labels = increasing_times(times).tolist(), labels or {}
     watch = _watch.get() or Watch()
     if watch.rounds is not None:
         watch.begin(name, times[-1], len(times))
@@ -245,12 +252,12 @@ def repeated(
     cards.wait()  # what the first process has kept before is there for all
     if (done := kept.finished()) is not None:
         watch.begin(name, 0, 0)
-        _tell(watch, times, done)
+        _tell(watch, times, done, labels)
         return done
     state, series, t = kept.newest(state)
     cards.wait()  # no process may keep anything before all have read what was kept
     watch.begin(name, times[-1] - t, len(times) - _count(series))
-    _tell(watch, times, series)
+    _tell(watch, times, series, labels)
 
     def reached() -> None:
         watch.reached(t, t == times[-1], lambda: {} if adapters is None else adapters(state))
@@ -263,8 +270,9 @@ def repeated(
             while (measured := _count(series)) < len(times):
                 if t == times[measured]:
                     series = _appended(series, measure(state))
+                    _check_labels(labels, series)
                     watch.step("measurement")
-                    watch.measured(t, {name: value[-1] for name, value in series.items()})
+                    watch.measured(t, {name: value[-1] for name, value in series.items()}, labels)
                     continue
                 if t - saved >= every:
                     kept.save(state, series, t)
@@ -282,10 +290,10 @@ def repeated(
         raise
 
 
-def _tell(watch: Watch, times: Sequence[int], series: Values) -> None:
+def _tell(watch: Watch, times: Sequence[int], series: Values, labels: Labels) -> None:
     """Say what a run measured before it was killed."""
     for i, t in zip(range(_count(series)), times, strict=False):
-        watch.measured(t, {name: value[i] for name, value in series.items()})
+        watch.measured(t, {name: value[i] for name, value in series.items()}, labels)
 
 
 def _beginning(
@@ -401,6 +409,22 @@ def _appended(series: Values, values: Mapping[str, ArrayLike]) -> Values:
     return {
         name: np.concatenate([series[name], new[name]]) if series else new[name] for name in new
     }
+
+
+def _check_labels(labels: Labels, series: Values) -> None:
+    """Refuse labels that are not one name for every place.
+
+    Raises:
+        InputError: says of which measurement.
+    """
+    for name, axes in labels.items():
+        shape = series[name].shape[1:] if name in series else ()
+        found = tuple(len(set(names)) for names in axes)
+        if found != shape:
+            raise InputError(
+                f"`labels` of {name} must have one name for each place of shape {shape}; "
+                f"found {found}"
+            )
 
 
 @contextmanager

@@ -63,14 +63,14 @@ def users_by(rule: str) -> Callable[[Any], str]:
     ...  for rule in ("domain", "longer", "hash:5")]
     ['talk', 'shorter', 'user 3']
     """
-    name, _, count = check_instance("users", rule, str, "the name of a rule").partition(":")
+    name, _, count = check_instance("users_by", rule, str, "the name of a rule").partition(":")
     if name == "domain" and not count:
         return _domain
     if name == "longer" and not count:
         return lambda pair: "longer" if len(pair.chosen) > len(pair.rejected) else "shorter"
     if name != "hash" or not count.isdecimal() or int(count) < 2:
         raise InputError(
-            f"`users` must be domain, longer or hash:N with N of 2 or more; found {rule!r}"
+            f"`users_by` must be domain, longer or hash:N with N of 2 or more; found {rule!r}"
         )
     return lambda pair: f"user {_digest(pair.prompt) % int(count)}"
 

@@ -279,7 +279,7 @@ class Layout:
             )
         except Exception as error:  # of Jinja, of what a template computes, or of Jinja's absence
             raise InputError(
-                f"template of prompts must be one that Jinja can carry out; found {shown(error)}"
+                f"template of prompts must be one that Jinja can carry out; found {_said(error)}"
             ) from None
 
     def _find_template_parts(self) -> None:
@@ -314,7 +314,12 @@ def _own(tokenizer: Any) -> str | None:
     try:
         return str(tokenizer.get_chat_template())
     except ValueError as error:  # several, none of which is the default
-        raise InputError(f"`tokenizer` must have one template; found {shown(error)}") from None
+        raise InputError(f"`tokenizer` must have one template; found {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    """All that an error says, on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _is_chat(template: str | None) -> bool:

@@ -208,6 +208,16 @@ def test_a_terminal_is_sent_no_control_characters(
     assert chat_of().answer("some text") == "a [2Jb\nc"
 
 
+def test_an_empty_answer_is_said_to_be_one(
+    chat_of: Callable[..., Chat], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "responses", lambda *_: [[" \n"]])
+    assert _talk(chat_of(), "some text")[1:] == ["after> (nothing)", ""]
+    said: list[str] = []
+    module.ask(chat_of(), "some text", said.append)
+    assert said[1:] == ["before> (nothing)", "after> (nothing)"]
+
+
 def test_adapters_that_are_not_there(chat_of: Callable[..., Chat]) -> None:
     chat = chat_of()
     chat.X = None

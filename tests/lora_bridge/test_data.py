@@ -581,5 +581,5 @@ def test_users_by_a_rule_where_no_record_names_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", ["hash", "hash:1", "hash:x", "domain:3", "worker", 5])
 def test_other_rules_are_refused(rule: Any) -> None:
-    with pytest.raises(InputError, match="`users` must be"):
+    with pytest.raises(InputError, match="`users_by` must be"):
         users_by(rule)

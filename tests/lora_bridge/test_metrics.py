@@ -117,6 +117,45 @@ def test_a_run_that_is_made_anew_replaces_what_is_there(tmp_path: Path) -> None:
     assert scalars == list(zip(TIMES[:3], other["first"].tolist(), strict=True))
 
 
+def test_places_have_the_names_of_what_is_there(tmp_path: Path) -> None:
+    labels: dict[str, Any] = {"loss": [["arc", "boolq"]], "far": [["client-0"], ["up", "down"]]}
+
+    def measure(x: Tensor) -> dict[str, Any]:
+        return {"loss": [x[0], 2 * x[0]], "far": [[x[0], math.nan]], "plain": [x[0], 3 * x[0]]}
+
+    def made(folder: Path | None = None, labels: Any = labels) -> Any:
+        start, times = torch.ones(1), [0, 1]
+        return repeated(
+            "a", lambda x, t: x / 2, start, times, measure, labels=labels, folder=folder
+        )
+
+    lines = [
+        {
+            "loss": {"arc": x, "boolq": 2 * x},
+            "far": {"client-0": {"up": x, "down": None}},
+            "plain": [x, 3 * x],
+        }
+        for x in (1.0, 0.5)
+    ]
+    for place in ("first", "told again"):
+        with recording(tmp_path / place, tensorboard=tmp_path / "events" / place):
+            made(tmp_path / "kept")
+        assert [values for _, values in _points(tmp_path / place)] == lines
+        events = tmp_path / "events" / place / "a"
+        assert _events(events, "loss/boolq") == [(0, 2.0), (1, 1.0)]
+        assert _events(events, "far/client-0/up") == [(0, 1.0), (1, 0.5)]
+        assert _events(events, "plain/1") == [(0, 3.0), (1, 1.5)]
+    for one in (
+        {"loss": [["arc"]]},
+        {"loss": [["arc"] * 2]},
+        {"far": [["up", "down"]]},
+        {"x": [[]]},
+    ):
+        [name] = one
+        with pytest.raises(InputError, match=f"`labels` of {name} must have one name for each"):
+            made(labels=one)
+
+
 def test_event_files_can_be_made_later_and_again(tmp_path: Path) -> None:
     with recording(tmp_path / "written"):
         series = {name: _run(name=name) for name in ("one", "two")}

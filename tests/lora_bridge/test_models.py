@@ -224,6 +224,8 @@ def test_a_text_that_is_too_short_and_heads_that_do_not_fit() -> None:
         ({"dtype": "float32"}, "`dtype` must be a torch.dtype; found 'float32'"),
         ({"dtype": torch.int64}, "`dtype` must be of floating-point numbers; found torch.int64"),
         ({"device": None}, "`device` must be one that PyTorch can use here; found None"),
+        ({"device": "hpu:7"}, "`device` must be one that PyTorch can use here; found hpu:7"),
+        ({"device": "meta"}, "`device` must be one that PyTorch can use here; found meta"),
         ({"seed": None}, "`seed` must be a whole number"),
     ],
 )

@@ -178,11 +178,15 @@ def test_a_damaged_file_is_one_line_and_leaves_nothing(
     assert os.listdir(cache) == []
 
 
-def test_an_unknown_architecture_is_one_line(tmp_path: Path, original: Any) -> None:
+def test_an_unknown_architecture_is_one_line(
+    tmp_path: Path, original: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     file = write_gguf(tmp_path / "other.gguf", original, "newest")
     with pytest.raises(InputError, match=r"model transformers knows; found .*newest") as error:
         converted(file)
     assert len(str(error.value).splitlines()) == 1
+    assert "making a model folder" not in caplog.text
 
 
 def test_without_the_package_gguf(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

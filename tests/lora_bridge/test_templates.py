@@ -191,6 +191,10 @@ class _Slow:
             lambda t: Layout(joined(template=INSTRUCT)).prompt("\n\nAssistant: a\n\nHuman: b"),
             "must be one that Jinja .* found .*roles must alternate",
         ),
+        (
+            lambda t: with_prompt(t, f"{{{{ prompt.a{'b' * 90}.c }}}}"),
+            "must be one that Jinja .* found UndefinedError: .* has no attribute 'ab{90}'$",
+        ),
     ],
 )
 def test_what_is_no_template_is_one_line(call: Any, message: str) -> None:

@@ -78,6 +78,8 @@ def train(
     def adapters(now: tuple[Any, dict[str, Any]]) -> Any:
         return by_client(oracle.bank, now[0].theta[0].reshape(C, oracle.rank, -1))
 
+    clients = [f"client-{i}" for i in range(C)]
+    rewards = [f"reward_{j}" for j in range(1, len(seen["ends"]) + 1)]
     run = f"{name} {algorithm} {oracle.choices} {use} {k}"
     recorded = repeated(
         run,
@@ -86,6 +88,12 @@ def train(
         times,
         measure,
         adapters=adapters,
+        labels={
+            **{key: [clients] for key in ("kl_token", "kl_sequence", "cosine")},
+            **{key: [clients, rewards[:2]] for key in ("weights", "scores")},
+            "others": [[f"beta={beta:g}" for beta in betas]],
+            "ends": [rewards],
+        },
         folder=context.folder,
         every=25,
     )

@@ -17,6 +17,7 @@ from experiments.bridge.models import Values
 
 if TYPE_CHECKING:
     from linsys.sketching.federated import Federated, Report, State
+    from lora_bridge.runs import Labels
 
 #: Makes an algorithm from a step size and a seed.
 Method = Callable[[float, int], "Federated"]
@@ -39,6 +40,7 @@ def path(
     k: int,
     times: Sequence[int],
     measure: Callable[[State], Mapping[str, Any]],
+    labels: Labels,
 ) -> dict[str, Values]:
     """One draw trained to the last of the increasing rounds ``times``, measured at each of them.
 
@@ -63,6 +65,7 @@ def path(
         times,
         measure,
         sums=SUMS,
+        labels=labels,
         adapters=lambda now: {"server": (now.merged_into(drawn.oracle).task.bank, now.X)},
         folder=context.folder,
     )
@@ -80,11 +83,12 @@ def train(
 ) -> dict[str, Values]:
     """A :func:`path` with ``loss`` and ``accuracy`` on the tests, (times, domains)."""
     drawn = setup.draw(use, k)
+    labels = {key: [list(drawn.tests)] for key in ("loss", "accuracy")}
 
     def measure(state: State) -> dict[str, Values]:
-        return dict(zip(("loss", "accuracy"), drawn.judge(state).T, strict=True))
+        return dict(zip(labels, drawn.judge(state).T, strict=True))
 
-    return path(setup, context, method, r, gamma, use, k, times, measure)
+    return path(setup, context, method, r, gamma, use, k, times, measure, labels)
 
 
 def compare(

@@ -63,6 +63,13 @@ class Objective:
         return task.bank.hvp(points, batch, task.loss, directions, scale).mean(0)
 
 
+#: What :func:`measure` says.
+MEASURED = (
+    *("curvature", "steepest", "relaxed", "identity", "residual", "noise", "spread", "size"),
+    *("apart", "slope", "loss"),
+)
+
+
 def measure(
     task: Task,
     X: Tensor,

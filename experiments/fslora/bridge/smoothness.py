@@ -60,7 +60,7 @@ from experiments.bridge.devices import LAPTOP, PAPER, DeviceSetup, RatiosConfig
 from experiments.bridge.models import Values, threads
 from experiments.bridge.readings import extent, identity
 from experiments.fslora.bridge._device_runs import SUMS, path
-from experiments.fslora.bridge._smoothness import measure
+from experiments.fslora.bridge._smoothness import MEASURED, measure
 from linsys import InputError
 from linsys.sketching import FSLoRA
 from linsys.sketching.federated import Federated, State
@@ -131,14 +131,16 @@ def compute(config: SmoothnessConfig, block: rc.Block, context: rc.Context) -> r
     drawn = setup.draw("test", k)
     task, factors = probes(drawn.oracle.task, config.probe), [*config.factors, 1]
 
+    labels = {key: [[f"r/k={factor}" for factor in factors]] for key in MEASURED}
+
     def measured(state: State) -> dict[str, list[float]]:
         rng = np.random.default_rng(config.derive("sketches", k, state.t))
         rows = [measure(task, state.X, f, config.draws, precision, rng) for f in factors]
-        return {name: [row[name] for row in rows] for name in rows[0]}
+        return {name: [row[name] for row in rows] for name in labels}
 
     with threads(context):
         r, gamma, times = config.rank, config.gamma, config.times
-        measures = path(setup, context, method, r, gamma, "test", k, times, measured)
+        measures = path(setup, context, method, r, gamma, "test", k, times, measured, labels)
     columns = {name: value for name, value in measures.items() if name not in SUMS}
     return rc.long_table({"t": times, "factor": factors}, **columns, what=drawn.name)
 

@@ -29,7 +29,7 @@ from linsys.bilevel import MetaTraining, Start, meta_test
 if TYPE_CHECKING:
     from lora_bridge.bilevel import TextDomain
     from lora_bridge.rivals import Steps
-    from lora_bridge.runs import Adapters
+    from lora_bridge.runs import Adapters, Labels
 
 #: Factors of beta that are tried for the control.
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -130,7 +130,9 @@ class Compared(Methods):
 
     config: RivalsConfig
 
-    def learn(self, measure: Callable[[Any], Mapping[str, ArrayLike]]) -> dict[str, Values]:
+    def learn(
+        self, measure: Callable[[Any], Mapping[str, ArrayLike]], labels: Labels
+    ) -> dict[str, Values]:
         """Algorithm 1: what ``measure`` says of phi after the rounds of the curve, along axis 0."""
         from lora_bridge.runs import recorded
 
@@ -149,6 +151,7 @@ class Compared(Methods):
             config.times,
             lambda state: measure(state.phi),
             adapters=adapters,
+            labels=labels,
             folder=self.folder,
             every=1,
         )

@@ -90,12 +90,13 @@ def compute(config: OODDomainsConfig, block: rc.Block, context: rc.Context) -> r
         methods = Compared(config, int(block["instance"]), context.folder)
         drawn = methods.domains
         judge, where = drawn.judges[drawn.held], {"name": drawn.test.name, "what": drawn.name}
+        scored = {m: _scores(config, judge, theta) for m, theta in methods.rivals().items()}
         rows = [
-            {**where, "method": method, "domains": HELD_OUT, "t": config.K}
-            | _scores(config, judge, theta)
-            for method, theta in methods.rivals().items()
+            {**where, "method": method, "domains": HELD_OUT, "t": config.K, **scores}
+            for method, scores in scored.items()
         ]
-        learned = methods.learn(lambda phi: _adapted(config, methods, phi))
+        labels = {key: [[HELD_OUT, TRAIN]] for key in scored["SFT"]}
+        learned = methods.learn(lambda phi: _adapted(config, methods, phi), labels)
         for i, t in enumerate(config.times):
             for j, domains in enumerate((HELD_OUT, TRAIN)):
                 scores = {name: values[i, j] for name, values in learned.items()}

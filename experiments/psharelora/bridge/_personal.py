@@ -127,6 +127,7 @@ def train(
         times.tolist(),
         measure,
         sums={"missing": lambda before, after, missing: len(missing)},
+        labels={"far": [["up", "down"]], "accuracy": [draw.names]},
         adapters=lambda now: by_client(draw.oracle.task.bank, now.X),
         folder=context.folder,
     )
