@@ -19,6 +19,7 @@ from hypothesis.internal.conjecture import providers
 
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.space import Layout
+from ratecheck._processes.limit import TimeLimit
 
 #: Coordinates are multiples of 1 / _STEPS: hypothesis draws and climbs whole numbers fastest.
 _STEPS = 256
@@ -57,8 +58,14 @@ def search_examples(
         phases=(hypothesis.Phase.generate, hypothesis.Phase.target),
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    with _without_source_constants():
-        hypothesis.seed(seed)(settings(hypothesis.given(points())(test)))()
+    try:
+        with _without_source_constants():
+            hypothesis.seed(seed)(settings(hypothesis.given(points())(test)))()
+    except hypothesis.errors.Flaky as error:
+        # to hypothesis a time limit that ends the drawing of a point is a flaky strategy
+        if isinstance(error.__context__, TimeLimit):
+            raise error.__context__ from None
+        raise
     if raised:
         raise raised[0]
 

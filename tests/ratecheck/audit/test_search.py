@@ -10,6 +10,7 @@ import sys
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import hypothesis
 import numpy as np
@@ -20,6 +21,7 @@ import ratecheck as rc
 from experiments.affpcl.claims._spaces import SYSTEMS, systems
 from linsys.linalg import norm
 from ratecheck._claims.samples import SHARED, Batch, batches
+from ratecheck._processes.limit import TimeLimit
 from ratecheck._search.ascent import Climb
 from ratecheck._search.hypothesis_search import search_examples
 from ratecheck._search.search import EFFORTS, Search
@@ -222,6 +224,20 @@ def test_hypothesis_passes_on_what_is_raised() -> None:
 
     with pytest.raises(KeyError, match="mine"):
         search_examples([CUBE.layout({"m": 6})], score, 50, seed=1)
+
+
+def test_a_time_limit_while_hypothesis_draws_is_passed_on_as_such() -> None:
+    inner = CUBE.layout({"m": 6})
+    layout, looked = mock.MagicMock(), iter(range(10**6))
+
+    def coordinates() -> int:
+        if next(looked) == 3:
+            raise TimeLimit("late")
+        return inner.coordinates
+
+    type(layout).coordinates = mock.PropertyMock(side_effect=coordinates)
+    with pytest.raises(TimeLimit, match="late"):
+        search_examples([layout, layout], lambda layout, x: float(x.min()), 50, seed=1)
 
 
 def test_cancellation_does_not_lead_the_search() -> None:
