@@ -346,4 +346,5 @@ def compared(x: Form, other: Any, decided: Callable[[Floats, Floats], Any]) -> A
             lo = np.where(x.lo == high, 0.0, x.lo - high)
             hi = np.where(x.hi == low, 0.0, x.hi - low)
     with np.errstate(invalid="ignore"):
-        return Answer(*decided(lo, hi))
+        yes, no = decided(lo, hi)
+    return Answer(yes, no, x.of | (other.of if isinstance(other, Form) else 0))

@@ -42,22 +42,23 @@ class Answer:
     Args:
         yes: boxes in which it is certainly true, (B,).
         no: boxes in which it is certainly false, (B,).
+        of: the coordinates that it depends on, a bit for each.
     """
 
-    __slots__ = ("no", "yes")
+    __slots__ = ("no", "of", "yes")
 
-    def __init__(self, yes: Mask, no: Mask) -> None:
-        self.yes, self.no = yes, no
+    def __init__(self, yes: Mask, no: Mask, of: int = 0) -> None:
+        self.yes, self.no, self.of = yes, no, of
 
     def __bool__(self) -> bool:
-        return State.path.outcome(self.yes, self.no)
+        return State.path.outcome(self.yes, self.no, self.of)
 
     def __invert__(self) -> Answer:
-        return Answer(self.no, self.yes)
+        return Answer(self.no, self.yes, self.of)
 
     def __and__(self, other: Any) -> Any:
         if isinstance(other, Answer):
-            return Answer(self.yes & other.yes, self.no | other.no)
+            return Answer(self.yes & other.yes, self.no | other.no, self.of | other.of)
         return self if other else False
 
     __rand__ = __and__
@@ -82,11 +83,14 @@ class Path:
         self.active = np.ones(count, dtype=bool)
         #: Boxes of which this evaluation says nothing.
         self.open = np.zeros(count, dtype=bool)
+        #: The coordinates that open comparisons depend on, a bit for each.
+        self.of = 0
         #: Other ways: their answers, and the boxes that may go there.
         self.others: list[tuple[tuple[Any, ...], Mask]] = []
 
-    def outcome(self, yes: Mask, no: Mask) -> bool:
+    def outcome(self, yes: Mask, no: Mask, of: int = 0) -> bool:
         """What a comparison is taken to be on this path."""
+        self.of |= of if (self.active & ~yes & ~no).any() else 0
         if self.given < len(self.answers):
             answer = bool(self.answers[self.given])
         else:

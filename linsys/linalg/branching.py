@@ -19,14 +19,16 @@ An equality that depends on such a coordinate is tried both ways.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
 from linsys.linalg import formal
 from linsys.linalg.ranges import MAYBE, NEVER, Range, larger, negative
 
-__all__ = ["Branching", "NoPoint", "Number"]
+__all__ = ["Branching", "NoPoint", "Number", "Step"]
 
 #: Numbers that differ by a whole number up to this size are compared by it.
 _STEPS = 64
@@ -60,6 +62,23 @@ class Number(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Step:
+    """A comparison on a branch that could come out both ways.
+
+    Args:
+        relation: its name, of a difference with zero.
+        outcome: how it comes out on the branch.
+        missed: how far the point is from one where it does; 0 where it is one.
+        place: what told where the comparison stands.
+    """
+
+    relation: str
+    outcome: bool
+    missed: float
+    place: Any
+
+
 class Branching:
     """One branch of a formula: the outcomes of its comparisons, in their order.
 
@@ -68,12 +87,21 @@ class Branching:
         draw: of random whole numbers below a limit.
         bits: of the values of new coordinates.
         free: whether a maximum or a minimum is a new coordinate.
+        place: asked at every comparison where it stands.
     """
 
     def __init__(
-        self, forced: Sequence[bool], draw: Callable[[int], int], bits: int, free: bool
+        self,
+        forced: Sequence[bool],
+        draw: Callable[[int], int],
+        bits: int,
+        free: bool,
+        place: Callable[[], Any] | None = None,
     ) -> None:
         self._forced, self._draw, self._bits, self.free = tuple(forced), draw, bits, free
+        self._place = place
+        #: The comparisons whose outcomes are :attr:`taken`, but for coins; with a ``place`` alone.
+        self.steps: list[Step] = []
         #: Outcomes that could be others, on this branch up to here.
         self.taken: list[bool] = []
         #: What the chance of a wrong decision grows with.
@@ -125,7 +153,7 @@ class Branching:
         if difference.range is None:  # it may be NaN at many points: then no sign is one
             told = (key, way, relation.__name__)
             if told not in self._told:
-                self._told[told] = self.either(_natural(difference, relation))
+                self._told[told] = self._decided(difference, relation)
             return self._told[told]
         signs = self._of(key, way, difference, signs)
         possible = {bool(relation(sign, 0)) for sign in signs}
@@ -134,16 +162,24 @@ class Branching:
             self.ties |= _may_vanish(difference)
         if not possible:
             raise NoPoint
-        natural = _natural(difference, relation)
         if len(possible) == 1:
-            formal.ring.elsewhere |= natural not in possible
+            formal.ring.elsewhere |= _natural(difference, relation) not in possible
             outcome = possible.pop()
         else:
-            outcome = self.either(natural)
+            outcome = self._decided(difference, relation)
         if outcome is not zero and not limit:
             self._apart.add(key)
         left = frozenset(sign for sign in signs if bool(relation(sign, 0)) is outcome)
         self._signs[key] = frozenset(way * sign for sign in left)
+        return outcome
+
+    def _decided(self, difference: Number, relation: Relation) -> bool:
+        """An outcome that may be both, which is remembered as a step."""
+        natural = _natural(difference, relation)
+        outcome = self.either(natural)
+        if self._place is not None:
+            missed = 0.0 if natural is outcome else _size(difference)
+            self.steps.append(Step(relation.__name__, outcome, missed, self._place()))
         return outcome
 
     def _named(self, number: Number) -> tuple[Any, int, Signs]:
@@ -269,6 +305,15 @@ def _natural(number: Number, relation: Relation) -> bool | None:
         return bool(relation(formal.sign(number.value), 0))
     except formal.NotRational:
         return None
+
+
+def _size(number: Number) -> float:
+    """How large a number is; infinite where that is not known."""
+    try:
+        size = abs(number.nearest())
+    except (ArithmeticError, ValueError, formal.NotRational):
+        return math.inf
+    return math.inf if math.isnan(size) else max(size, 5e-324)
 
 
 def _exact(number: Number) -> Any:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +21,16 @@ from linsys.linalg.balls import Undecided
 from linsys.validate import InputError
 from ratecheck._certify import constants
 from ratecheck._certify.at_a_point import CHANCE, Broken
-from ratecheck._certify.certificate import EVERY, digits, of_identity
+from ratecheck._certify.certificate import EVERY, MET, digits, of_identity
 from ratecheck._certify.check import FORMAT, Wrong, apart, in_a_line, interval
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, enclose
 from ratecheck._certify.every_branch import Open
 from ratecheck._certify.gram import certificate as theorems
 from ratecheck._certify.identities import COMBINATIONS, Decided, decide
 from ratecheck._certify.stated import (
+    check_left,
     check_met,
+    check_open,
     repeated,
     same,
     sizes_of_instance,
@@ -48,7 +49,7 @@ _KEYS = {
 }
 _MORE = {
     "counterexample": set[str](),
-    "identity": {"left", "every_branch", "ways", "ties", "whole"},
+    "identity": {"left", "every_branch", "open", "differ", "ways", "ties", "whole"},
     theorems.KIND: theorems.MORE,
     constants.KIND: constants.MORE,
 }
@@ -175,7 +176,10 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
     wanted = sizes if content["branches"] == EVERY else content.get("every_branch", [])
     if not isinstance(wanted, list) or not all(json.dumps(one) in given for one in wanted):
         raise Refused(f"`every_branch` must be some of the `sizes`; found {wanted!r:.80}")
-    _check_left(content, min(len(every), COMBINATIONS) - len(given))
+    try:
+        check_left(content, min(len(every), COMBINATIONS) - len(given))
+    except Unprovable as error:
+        raise Refused(str(error)) from None
     try:
         decided = decide(claim, sizes=sizes, every=wanted)
     except (Unprovable, Broken) as error:
@@ -184,7 +188,7 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
         raise Refused(f"the two sides must be equal on every branch; found {error}") from None
     true = of_identity(item, decided)
     # of the sizes that are left out the reason is text, and the number is checked above
-    given_only = {"left", "seconds", "file"}
+    given_only = {"left", "open", "differ", "seconds", "file"}
     # how many ways there are may depend on the whole numbers that are drawn
     if true["drawn"] and type(content.get("ways")) is int and content["ways"] > 0:
         given_only |= {"ways"} & set(true)
@@ -193,19 +197,13 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
             raise Refused(f"`{name}` must not be there; found {content[name]!r:.80}")
         if name not in content or not same(content[name], true[name]):
             raise Refused(f"`{name}` must be {true[name]}; found {content.get(name)!r:.80}")
+    try:
+        check_open(content, true["branches"] == MET, len(given) - len(wanted))
+    except Unprovable as error:
+        raise Refused(str(error)) from None
     which = "all" if decided.all_sizes else f"{len(decided.sizes)} combinations of"
     where = f"{of_whole(true)}{_where(decided)}"
     return f"identity: true for {which} sizes{where}, but for a chance below 2^-{CHANCE}"
-
-
-def _check_left(content: Mapping[str, Any], number: int) -> None:
-    """Refuse a count of sizes that are left out which is not that of the space's."""
-    left = content.get("left", "")
-    if number <= 0 and "left" not in content:
-        return
-    if number <= 0 or not re.fullmatch(rf"{number} others: \S.*", str(left)):
-        wanted = f"begin with '{number} others: '" if number > 0 else "not be there"
-        raise Refused(f"`left` must {wanted}, as all other sizes are stated; found {left!r:.80}")
 
 
 def _where(decided: Decided) -> str:

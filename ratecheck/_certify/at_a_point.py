@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from ratecheck._claims import fields as domains
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import magnitude_of
 from ratecheck._claims.space import Fault, Sizes, quiet
+from ratecheck._processes.limit import limit_in
 
 #: The chance that a false identity is not noticed is below 2^-100.
 CHANCE = 100
@@ -33,7 +34,11 @@ _CANCELLED = 1e-12
 
 
 class Broken(Exception):
-    """An identity does not hold at a point."""
+    """An identity does not hold at a point, or at an ``instance``: plain lists by field."""
+
+    def __init__(self, reason: str, instance: Mapping[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.instance = instance
 
 
 @dataclass
@@ -79,8 +84,10 @@ def at(claim: Claim, point: Point, sizes: Sizes, source: Source) -> AtPoint:
         if not branch and not source.real:
             _check_floats(claim, floats, exact)
         return known
-    except (Broken, Unprovable, SystemError):  # the last one of a limit in a product of matrices
+    except (Broken, Unprovable):
         raise
+    except SystemError as error:
+        raise limit_in(error) or error from None
     except Exception as error:  # of the claim's function, whatever it does with these numbers
         cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
         if isinstance(cause, NoPoint):

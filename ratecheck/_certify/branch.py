@@ -66,10 +66,24 @@ class Branching:
         """Whether the target is proved."""
         return not len(self.ratio)
 
-    def worst(self) -> Numbers:
-        """The middle of a box in which nothing better is known."""
+    def worst(self) -> str:
+        """A box in which nothing better is known, by the names of its coordinates."""
         at = int(np.argmax(self.ratio))
-        return np.asarray((self.low[:, at] + self.high[:, at]) / 2)
+        return self.problem.cover.named(self.low[:, at], self.high[:, at])
+
+    def middles(self, count: int) -> Numbers:
+        """The middles of the boxes that are to be divided first, (k, count) or fewer."""
+        at = self._first(min(count, len(self.ratio)))
+        middle = (self.low[:, at] + self.high[:, at]) / 2
+        whole = [one.kind == "whole" for one in self.problem.cover.coordinates]
+        middle[whole] = np.floor(middle[whole])
+        return middle
+
+    def _first(self, some: int) -> Any:
+        """Numbers of the boxes with the largest constants; where none is known the larger box."""
+        known = np.isfinite(self.ratio)
+        key = np.where(known, self.ratio, 1e300) * 2.0 ** np.where(known, 0, -self.depth)
+        return np.argpartition(-key, some - 1)[:some] if some < len(key) else np.arange(some)
 
     def step(self) -> None:
         """Divide the boxes with the largest constants, and examine their parts.
@@ -77,16 +91,13 @@ class Branching:
         Raises:
             Unprovable: these boxes are points, or too many boxes wait.
         """
-        # where nothing is known the larger box comes first
-        key = np.where(np.isfinite(self.ratio), self.ratio, 1e300) * 2.0 ** np.where(
-            np.isfinite(self.ratio), 0, -self.depth
-        )
-        some = min(BATCH, len(key))
-        at = np.argpartition(-key, some - 1)[:some] if some < len(key) else np.arange(some)
+        some = min(BATCH, len(self.ratio))
+        at = self._first(some)
         if (self.split[at] < 0).any():
             stuck = at[self.split[at] < 0][0]
-            raise Unprovable(f"nothing is known of {self._point(stuck)}")
-        if len(key) > MOST:
+            at_point = self.problem.cover.named(self.low[:, stuck], self.high[:, stuck])
+            raise Unprovable(f"nothing is known where {at_point}")
+        if len(self.ratio) > MOST:
             raise Unprovable(f"more than {MOST:,} boxes wait")
         low, high = self.low[:, at], self.high[:, at]
         low, high = divided(self.problem.cover.coordinates, low, high, self.split[at])
@@ -94,17 +105,10 @@ class Branching:
         self.codes[self.node[at]] = self.split[at] + 1
         self.first[self.node[at]] = len(self.codes) + 2 * np.arange(some)
         depth = np.repeat(self.depth[at] + 1, 2)
-        rest = np.ones(len(key), dtype=bool)
+        rest = np.ones(len(self.ratio), dtype=bool)
         rest[at] = False
         self._keep(rest)
         self._take(parts, depth)
-
-    def _point(self, at: Any) -> str:
-        names = [c.field for c in self.problem.cover.coordinates]
-        values = [
-            f"{name} = {value:.6g}" for name, value in zip(names, self.low[:, at], strict=True)
-        ]
-        return f"the instance {', '.join(values)}"[:200]
 
     def _keep(self, rows: Any) -> None:
         self.low, self.high = self.low[:, rows], self.high[:, rows]

@@ -78,7 +78,8 @@ def _branches(decided: Decided) -> dict[str, Any]:
     if len(decided.every) == len(decided.sizes):
         return {"branches": EVERY, **ways}
     some = {"every_branch": [dict(sizes) for sizes in decided.every]} if decided.every else {}
-    return {"branches": MET, **some, **ways}
+    differ = {"differ": True} if decided.differ else {}
+    return {"branches": MET, **some, "open": decided.open, **differ, **ways}
 
 
 def _whole(claim: Claim, decided: Decided) -> dict[str, Any]:

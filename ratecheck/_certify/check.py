@@ -2,7 +2,7 @@
 
 This file needs Python's standard library alone. It is the checker of proofs for all dimensions:
 theorem, assumptions and multipliers are text in the certificate. Of a counterexample it checks that
-the stated enclosures are apart. ``ratecheck certify --check`` also evaluates the claim itself.
+the stated enclosures are apart. Exit 1: one is refused; 2: of one nothing is decided, see --check.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = 1
+UNDECIDED = "NOTHING WAS DECIDED: it needs the claim's function, ratecheck certify --check"
 #: What a proof calls a Gram matrix, and one that an assumption on parameters multiplies.
 SQUARES, TIMES = "squares", "squares times "
 #: Rationals by their monomial of parameters, names and powers in order, and what they multiply:
@@ -123,8 +124,7 @@ def assumption(
 ) -> tuple[list[list[Terms]], bool]:
     """The matrix of an assumption, and whether it is zero rather than not negative.
 
-    Raises:
-        ValueError: there is none of this name, or several.
+    ValueError if there is none of this name, or several.
     """
     (text,) = [s for label, s in told["assumes"].items() if label.partition(". ")[2] == name]
     if text.endswith(" has no negative eigenvalue"):
@@ -188,11 +188,7 @@ def added(total: Terms, *parts: tuple[Fraction | int, Terms]) -> Terms:
 
 
 def rationals(rows: Any, size: int) -> list[list[Fraction]]:
-    """A symmetric matrix of this size from text.
-
-    Raises:
-        Wrong: it is none.
-    """
+    """A symmetric matrix of this size from text; Wrong if it is none."""
     try:
         matrix = [list(map(rational, row)) for row in rows]
         symmetric = all(matrix[i][j] == matrix[j][i] for i in range(size) for j in range(i))
@@ -271,21 +267,22 @@ def proves(content: Mapping[str, Any]) -> str:
     return ""
 
 
-def answers(path: Path) -> Iterator[tuple[str, bool]]:
-    """A line for each certificate in a file, and whether it is refused."""
+def answers(path: Path) -> Iterator[tuple[str, int]]:
+    """A line for each certificate in a file, and 1 if it is refused, 2 if undecided, or 0."""
     try:
         whole = json.loads(path.read_bytes())
         certificates = whole.get("certificates", [whole])
     except (OSError, *_ILL) as error:
-        yield f"file must hold certificates; found {path}: {error}", True
+        yield f"file must hold certificates; found {path}: {error}", 1
         return
     for content in certificates:
         name = content.get("id") if isinstance(content, dict) else None
         try:
-            said = proves(content) or "needs the claim's function: ratecheck certify --check"
-            yield in_a_line(f"{name}: {said}. Nothing else was read"), False
+            said = proves(content)
+            told = f"{said}. Nothing else was read" if said else UNDECIDED
+            yield in_a_line(f"{name}: {told}"), 0 if said else 2
         except (Wrong, *_ILL) as error:
-            yield in_a_line(f"{name}: refused: {error}"), True
+            yield in_a_line(f"{name}: refused: {error}"), 1
 
 
 def in_a_line(text: str) -> str:
@@ -295,5 +292,8 @@ def in_a_line(text: str) -> str:
 
 if __name__ == "__main__":
     lines = [line for name in sys.argv[1:] for line in answers(Path(name))]
-    print("\n".join(line for line, _ in lines))
-    sys.exit(any(refused for _, refused in lines) or not lines)
+    print(*(line for line, _ in lines), sep="\n")
+    found = [code for _, code in lines] or [1]
+    if left := found.count(2):
+        print(f"Nothing was decided of {left} of {len(found)} certificates")
+    sys.exit(1 if 1 in found else max(found))

@@ -22,15 +22,22 @@ import numpy as np
 
 from linsys.linalg.balls import Undecided
 from linsys.validate import InputError
+from ratecheck._certify.at_a_point import Broken
 from ratecheck._certify.branch import Branching, grown, replay
 from ratecheck._certify.certificate import head
-from ratecheck._certify.check import interval, rational
+from ratecheck._certify.check import Interval, interval, rational
 from ratecheck._certify.cover import Chart, Cover, Weights, charts_of, independent
 from ratecheck._certify.enclosures import BITS, Unprovable, enclose
 from ratecheck._certify.examine import Problem, Unscaled, problem
 from ratecheck._certify.stated import check_met, check_sizes, same, sizes_of_instance
-from ratecheck._claims.certificates import certify as in_high_precision, ratio
-from ratecheck._claims.claim import Claim
+from ratecheck._claims.certificates import (
+    EXCESS,
+    certify as in_high_precision,
+    evaluate,
+    ratio,
+)
+from ratecheck._claims.claim import Claim, Relation
+from ratecheck._claims.samples import Batch
 from ratecheck._claims.space import Fault, Fields, Sizes
 from ratecheck._discover.catalogue import Item
 from ratecheck._processes.limit import TimeLimit, time_limit
@@ -84,6 +91,9 @@ _DIGITS = 12
 #: A certificate states the constant of the search and this share of it, against rounding; or, where
 #: the checker's way through the tree needs more, the second one, far below the 1 % that counts.
 _MARGIN, _SLACK = 1e-9, 4e-4
+#: The claim is evaluated in the middles of so many of the worst boxes at each step; where that
+#: finds larger ratios than were to be proved, the search begins anew, so often at most.
+_MIDDLES, _RESTARTS = 8, 12
 #: Seconds after which a search is kept once more, so that a kill loses no more.
 _KEPT = 10.0
 #: A tree that is found level by level has at most so many times the boxes of the first one.
@@ -161,27 +171,34 @@ def least(claim: Claim, sizes: Sizes | None, seed: int = 0) -> Least:
 
 
 def at_least(claim: Claim, instance: Mapping[str, Any]) -> Fraction | None:
-    """A rational that the ratio of the sides at an instance is not below, by balls."""
+    """A rational that the ratio of the sides at an instance is not below, by balls.
+
+    Of several entries it is the largest one; an entry whose bound may be zero has none.
+    """
     best = None
     for bits in BITS[:3]:
         try:
-            enclosed = enclose(claim, instance, bits)
+            enclosed = enclose(claim, instance, bits, by=_quotient)
         except (Undecided, Unprovable, InputError):
             continue
         try:
             check_met(claim, instance, enclosed.assumptions)
         except Unprovable:  # what the claim is given, or assumes
             return None
-        ratios = []
-        for case in enclosed.cases:
-            top, bottom = case.measured, case.bound
-            if claim.relation == ">=":
-                top, bottom = bottom, top
-            ratios.append(top[0] / bottom[1] if bottom[0] > 0 else Fraction(0))
+        ratios = [
+            max(_quotient(claim.relation, case.measured, case.bound), Fraction(0))
+            for case in enclosed.cases
+        ]
         best = max(min(ratios), best or Fraction(0))
         if min(ratios) > 0:
             return best
     return best or None
+
+
+def _quotient(relation: Relation, measured: Interval, bound: Interval) -> Fraction:
+    """What the ratio of two sides is not below; -1 where it has no sense."""
+    top, bottom = (bound, measured) if relation == ">=" else (measured, bound)
+    return top[0] / bottom[1] if bottom[0] > 0 else Fraction(-1)
 
 
 def found(claim: Claim, known: Sequence[Any] = ()) -> dict[str, Any]:
@@ -278,7 +295,7 @@ def constant(
     state: Path | None = None,
     doing: Doing = lambda boxes, left, gap: None,
 ) -> tuple[dict[str, Any] | None, str]:
-    """The certificate of a bound's constant, or why there is none.
+    """The certificate of a bound's constant and where a gap is left, or why there is none.
 
     Args:
         item: an upper or a lower bound.
@@ -289,6 +306,7 @@ def constant(
 
     Raises:
         InputError: the claim has no such sizes.
+        Broken: an instance breaks the bound, which the search had not found before.
     """
     claim = item.entry
     assert isinstance(claim, Claim)
@@ -313,13 +331,22 @@ def constant(
         return None, str(error)
 
 
+class _Larger(Exception):
+    """A ratio was found that is above what was to be proved."""
+
+
 class _Over:
-    """Branch and bound for one claim, above a ratio that was found."""
+    """Branch and bound for one claim, above a ratio that was found.
+
+    The claim is evaluated at the middles of the boxes in which its constant is largest: a larger
+    ratio there is what is proved from then on, and one above 1 breaks the bound.
+    """
 
     def __init__(
         self, item: Item, claim: Claim, low: Least, state: Path | None, doing: Doing
     ) -> None:
         self.item, self.claim, self.low, self.state, self.doing = item, claim, low, state, doing
+        self.restarts = 0
 
     def prove(self, limit: float) -> tuple[dict[str, Any] | None, str]:
         """The certificate of the best constant in this time; None where there is no finite one.
@@ -355,15 +382,22 @@ class _Over:
             except Unscaled as error:
                 alike = independent([*made.alike, *error.alike])
 
+    def _begun(self, made: Problem) -> Branching:
+        """A search with the first target, from its first boxes or from where it was kept."""
+        within = ATTAINED if self.low.ratio > 1 - 1e-7 else WITHIN
+        branching = Branching(made, self.low.ratio * (1 + within))
+        self._load(branching)
+        return branching
+
     def _searched(self, made: Problem, seconds: float) -> Branching:
         """A search with the first target, for some time."""
-        within = ATTAINED if self.low.ratio > 1 - 1e-7 else WITHIN
         while True:
             try:
-                branching = Branching(made, self.low.ratio * (1 + within))
-                self._load(branching)
+                branching = self._begun(made)
                 self._go_on(branching, seconds)
                 return branching
+            except _Larger:
+                continue
             except Unscaled as error:
                 alike = independent([*made.alike, *error.alike])
                 made = problem(self.claim, self.low.sizes, alike, made.cover.charts)
@@ -373,6 +407,7 @@ class _Over:
         start, kept = time.process_time(), time.monotonic()
         try:
             while not branching.done and time.process_time() - start < seconds:
+                self._try_middles(branching)
                 branching.step()
                 gap = self.low.ratio, branching.proved
                 self.doing(len(branching.codes), len(branching.ratio), gap)
@@ -385,6 +420,23 @@ class _Over:
             return str(error)
         return ""
 
+    def _try_middles(self, branching: Branching) -> None:
+        """Evaluate the claim at the middles of the worst boxes.
+
+        Raises:
+            Broken: it is violated there.
+            _Larger: a ratio there is above the target.
+        """
+        if self.low.ratio > 1 + EXCESS:  # it is broken, and by how much is asked
+            return
+        one = _tightest(self.claim, self.low.sizes, branching)
+        if one is None or one.ratio <= self.low.ratio:
+            return
+        self.low = one
+        if one.ratio > branching.target and self.restarts < _RESTARTS:
+            self.restarts += 1
+            raise _Larger
+
     def _finished(
         self, branching: Branching, limit: float, start: float
     ) -> tuple[dict[str, Any] | None, str]:
@@ -393,6 +445,8 @@ class _Over:
             try:
                 reason = self._go_on(branching, left, keep=True)
                 break
+            except _Larger:
+                branching = self._begun(branching.problem)
             except Unscaled as error:
                 made = branching.problem
                 alike = independent([*made.alike, *error.alike])
@@ -404,18 +458,18 @@ class _Over:
             self._save(branching)
         elif limit - left <= _LITTLE * limit:
             closer = Branching(branching.problem, self.low.ratio * (1 + CLOSE))
-            with contextlib.suppress(Unscaled):
+            with contextlib.suppress(Unscaled, _Larger):
                 self._go_on(closer, left)
                 searched.insert(0, closer)
         for one in sorted(searched, key=lambda branching: branching.proved):
             if np.isfinite(one.proved) and (certificate := self._confirmed(one)):
                 if self.state is not None and branching.done:
                     self.state.unlink(missing_ok=True)
-                return certificate, ""
+                gap = "" if one.done else f"the gap is where {one.worst()}"
+                return certificate, gap
         if np.isfinite(branching.proved):
             return None, "the tree that was found is not confirmed where it is evaluated anew"
-        at = self._said(branching)
-        return None, reason or f"the limit ended it; nothing is known about {at}"
+        return None, reason or f"the limit ended it; nothing is known where {branching.worst()}"
 
     def _confirmed(self, branching: Branching) -> dict[str, Any] | None:
         """The certificate, if the checker's way through the tree proves it.
@@ -450,12 +504,6 @@ class _Over:
         if self.state is not None:
             branching.save(self.state, self._key(branching))
 
-    @staticmethod
-    def _said(branching: Branching) -> str:
-        names = [c.field for c in branching.problem.cover.coordinates]
-        values = branching.worst()
-        return ", ".join(f"{n} = {x:.4g}" for n, x in zip(names, values, strict=True))[:200]
-
     def _certificate(self, branching: Branching, margin: float = _MARGIN) -> dict[str, Any]:
         made = branching.problem
         low = self.low
@@ -478,6 +526,36 @@ class _Over:
             "tree": branching.tree(),
             "instance": dict(low.instance),
         }
+
+
+def _tightest(claim: Claim, sizes: Sizes, branching: Branching) -> Least | None:
+    """The largest ratio at the middles of the worst boxes; None where nothing is known there.
+
+    Raises:
+        Broken: the claim is violated at one.
+    """
+    space, cover = claim.space, branching.problem.cover
+    found: list[Fields] = []
+    for middle in branching.middles(_MIDDLES).T:
+        with contextlib.suppress(Fault):
+            fields = cover.instance(middle)
+            found += [fields] if space.meets(fields)[0] else []
+    if not found:
+        return None
+    stacks = {name: np.concatenate([one[name] for one in found]) for name in space.fields}
+    try:
+        tight = evaluate(claim, Batch(space, stacks, sizes)).tightness
+        fields = found[int(np.argmax(tight))]
+        sides = in_high_precision(claim, fields)
+    except Fault:
+        return None
+    instance, largest = plain(fields), ratio(claim.relation, sides)
+    if sides.violated:
+        where = ", ".join(f"{name} = {value}" for name, value in instance.items())
+        raise Broken(f"the attempt at a proof broke the claim: {where:.200}", instance)
+    if largest is None or largest <= 0:
+        return None
+    return Least(sizes, largest, instance, at_least(claim, instance))
 
 
 def rounded(value: Fraction, rounding: str) -> str:

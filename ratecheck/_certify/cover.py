@@ -267,8 +267,61 @@ class Cover:
             faces += [(group, i, end) for end in (one.high, one.low) if end != 0]
         return faces
 
+    def instance(self, numbers: Numbers) -> Fields:
+        """The arrays (1, *shape) of an instance of the space at a point of its boxes, or near it.
+
+        It is scaled so that its numbers lie in the ranges of the space, as far as they can.
+        """
+        ranges = Cover(self.space, self.sizes, charts=self.charts)
+        scaled = np.asarray(numbers, dtype=float)
+        if self.symmetries:
+            weights = np.array(self.symmetries, dtype=float).T
+            scaled = scaled * np.exp(weights @ self._scale(numbers, ranges.coordinates))
+        return self.space.complete(ranges._arrays(scaled.tolist()))
+
+    def _scale(self, numbers: Numbers, ranges: Sequence[Coordinate]) -> Numbers:
+        """Logarithms of the scales with which the numbers lie farthest within their ranges."""
+        from scipy.optimize import linprog
+
+        count = len(self.symmetries)
+        rows, most = [], []
+        for i, (number, one) in enumerate(zip(np.abs(numbers), ranges, strict=True)):
+            weights = [float(symmetry[i]) for symmetry in self.symmetries]
+            if number > 0 and any(weights):
+                rows.append([*weights, 1.0])
+                most.append(math.log(max(one.high, -one.low) / number))
+                if one.low > 0:
+                    rows.append([*(-w for w in weights), 1.0])
+                    most.append(math.log(number / one.low))
+        ends = [(None, None)] * count + [(None, 1.0)]
+        found = linprog([0.0] * count + [-1.0], A_ub=rows, b_ub=most, bounds=ends) if rows else None
+        return np.zeros(count) if found is None or found.x is None else found.x[:count]
+
+    def named(self, low: Numbers, high: Numbers) -> str:
+        """A box, by the names of its coordinates."""
+        parts, charts = [], " in the charts' coordinates" * bool(self.charts)
+        first = len(self.coordinates) - len(self._surfaces)
+        sizes = {"size": range(first, len(self.coordinates))} if self._surfaces else {}
+        for name, at in (self._at | sizes).items():
+            for number, i in enumerate(at):
+                label = name if len(at) == 1 else f"{name}_{number + 1}"
+                ends = f"{low[i]:.10g}" if low[i] == high[i] else f"[{low[i]:.10g}, {high[i]:.10g}]"
+                parts.append(f"{label} {'=' if low[i] == high[i] else 'in'} {ends}")
+        scaled = ", up to a scale" * bool(self.symmetries)
+        return f"{', '.join(parts)[:200]}{charts}{scaled}"
+
     def fields(self, numbers: Sequence[Any]) -> Fields:
         """The arrays (1, *shape) of an instance with these coordinates, assumptions met."""
+        arrays = self._arrays(numbers)
+        if self.space.repair is None:
+            return arrays
+        if self.space.batched:
+            return dict(call("repair", self.space.repair, arrays))
+        one = call("repair", self.space.repair, {name: v[0] for name, v in arrays.items()})
+        return {name: np.asarray(values, dtype=object)[None] for name, values in one.items()}
+
+    def _arrays(self, numbers: Sequence[Any]) -> Fields:
+        """The arrays (1, *shape) of the fields with these coordinates, before any repair."""
         numbers, _ = self._before(numbers)
         arrays: Fields = {}
         for name, domain in self.space.fields.items():
@@ -282,12 +335,7 @@ class Cover:
             if within and name not in self._free:
                 array = _pulled(domain, array, self._radius[name])
             arrays[name] = array
-        if self.space.repair is None:
-            return arrays
-        if self.space.batched:
-            return dict(call("repair", self.space.repair, arrays))
-        one = call("repair", self.space.repair, {name: v[0] for name, v in arrays.items()})
-        return {name: np.asarray(values, dtype=object)[None] for name, values in one.items()}
+        return arrays
 
     @staticmethod
     def _single(domain: domains.Field, shape: tuple[int, ...]) -> bool:
@@ -442,6 +490,8 @@ def _scales(domain: domains.Field) -> bool:
 
 def _within(number: Any, low: float, high: float) -> Any:
     """A number that lies in this range at every instance of its boxes."""
+    if isinstance(number, float):
+        return min(max(number, low), high)
     made = copied(number)
     lo, hi = np.maximum(made.lo, low), np.minimum(made.hi, high)
     some = lo <= hi  # elsewhere there is no instance, and nothing to say
@@ -450,6 +500,8 @@ def _within(number: Any, low: float, high: float) -> Any:
 
 
 def _objects(values: Sequence[Any]) -> Numbers:
+    if all(isinstance(value, float) for value in values):
+        return np.array(values, dtype=float)
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
@@ -460,8 +512,9 @@ def _sticks(values: Sequence[Any], shape: tuple[int, ...]) -> Numbers:
     rows, parts = int(np.prod(shape[:-1])), shape[-1]
     entries: list[Any] = []
     for row in range(rows):
-        left: Any = constant(1)
-        for share in values[row * (parts - 1) : (row + 1) * (parts - 1)]:
+        shares = values[row * (parts - 1) : (row + 1) * (parts - 1)]
+        left: Any = 1.0 if all(isinstance(share, float) for share in shares) else constant(1)
+        for share in shares:
             entries.append(left * share)
             left = left * (1 - share)
         entries.append(left)

@@ -8,8 +8,9 @@ proved has to hold both times.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ MOST = 256
 #: An assumption that no ball decides and float64 confirms.
 _OPEN = "checked in float64 only"
 _LEFT = "a ball becomes a float"
+#: A number for the enclosures of the two sides of a relation.
+By = Callable[[Relation, Interval, Interval], Fraction]
 #: An instance lies in the space where the nearest one, in so many digits, is as near as float64 is.
 _DIGITS, _INSIDE = 40, 1e-9
 
@@ -74,7 +77,9 @@ class Enclosed:
         return all(case.violates(relation) for case in self.cases)
 
 
-def enclose(claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MOST) -> Enclosed:
+def enclose(
+    claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MOST, by: By = apart
+) -> Enclosed:
     """Both sides of a claim at one instance, in balls of so many bits.
 
     Args:
@@ -82,6 +87,7 @@ def enclose(claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MO
         instance: plain lists by field, as in :attr:`Verdict.counterexample`.
         bits: of the midpoints of the balls.
         most: outcomes of open comparisons that are followed.
+        by: what is largest of the entry that is shown; by default how far the claim is broken.
 
     Raises:
         Undecided: balls of this precision are too wide.
@@ -98,7 +104,7 @@ def enclose(claim: Claim, instance: Mapping[str, Any], bits: int, most: int = MO
     _check_inside(claim.space, instance)
     try:
         with ball_arithmetic(bits), quiet():
-            outcomes = every_case(lambda: _evaluated(claim, instance, bits), most)
+            outcomes = every_case(lambda: _evaluated(claim, instance, bits, by), most)
     except (Fault, TypeError, ValueError, ZeroDivisionError) as error:
         cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
         if isinstance(cause, Undecided):
@@ -129,7 +135,7 @@ def _check_inside(space: Space, instance: Mapping[str, Any]) -> None:
         raise Unprovable(f"`instance` must be of the claim's space: {error}") from None
 
 
-def _evaluated(claim: Claim, instance: Mapping[str, Any], bits: int) -> Enclosed:
+def _evaluated(claim: Claim, instance: Mapping[str, Any], bits: int, by: By) -> Enclosed:
     """One outcome of the open comparisons."""
     space = claim.space
     arrays = {name: np.asarray(instance[name], dtype=float)[None] for name in space.fields}
@@ -141,7 +147,7 @@ def _evaluated(claim: Claim, instance: Mapping[str, Any], bits: int) -> Enclosed
     met = {name: _met(claim, predicates[name], views) for name in predicates}
     sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
     measured, bound = ([_ball(x) for x in side.ravel().tolist()] for side in sides)
-    case = _worst(claim.relation, measured, bound)
+    case = _worst(claim.relation, measured, bound, by)
     exact = measured[case.entry].exact and bound[case.entry].exact
     return Enclosed((case,), met, constants, 0 if exact else bits)
 
@@ -159,8 +165,8 @@ def _ball(value: Any) -> Ball:
     return ball
 
 
-def _worst(relation: Relation, measured: list[Ball], bound: list[Ball]) -> Case:
-    """The entry whose enclosures are farthest apart, of those that are bounded."""
+def _worst(relation: Relation, measured: list[Ball], bound: list[Ball], by: By) -> Case:
+    """The entry of which this is largest, of those whose enclosures are bounded."""
     cases: list[Case] = []
     reason = "there is no entry"
     for entry, sides in enumerate(zip(measured, bound, strict=True)):
@@ -170,7 +176,7 @@ def _worst(relation: Relation, measured: list[Ball], bound: list[Ball]) -> Case:
             reason = str(error)
     if not cases:
         raise Undecided(reason)
-    return max(cases, key=lambda case: apart(relation, case.measured, case.bound))
+    return max(cases, key=lambda case: by(relation, case.measured, case.bound))
 
 
 def _met(claim: Claim, predicate: Any, views: Any) -> str:

@@ -6,13 +6,15 @@ every branch, and so at every instance but for a null set, which is what :mod:`l
 branching` leaves out. Of the ways that comparisons may come out, those are left out that the ranges
 of the space's numbers exclude, or what was compared before.
 
-Where a rule needed a sign that may be another one at other points, nothing is concluded.
+Where a rule needed a sign that may be another one at other points, nothing is concluded. Where the
+sides differ as functions on a branch, an instance on it is looked for: one breaks the claim.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from linsys.linalg.branching import Branching, NoPoint
 from ratecheck._certify.at_a_point import (
@@ -24,6 +26,7 @@ from ratecheck._certify.at_a_point import (
     has_whole,
 )
 from ratecheck._certify.enclosures import Unprovable
+from ratecheck._certify.on_a_branch import Branch, instance_on, named
 from ratecheck._certify.random_points import (
     Draw,
     NoInstance,
@@ -37,13 +40,27 @@ from ratecheck._certify.random_points import (
 )
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Sizes
+from ratecheck._processes.limit import TimeLimit
 
 #: So many branches are looked at.
 MOST = 4096
+#: CPU seconds in which instances are looked for on the branches of given sizes where sides differ.
+_SECONDS = 10.0
+#: With a smaller share of them left no more is looked for.
+_LEAST = 0.1
 
 
 class Open(Exception):
-    """Of some branch it is not known whether the sides are equal there: why."""
+    """Of some branch it is not known whether the sides are equal there: why.
+
+    Args:
+        reason: in a line.
+        differ: whether the sides differ there as functions, and no instance on it is known.
+    """
+
+    def __init__(self, reason: str, differ: bool = False) -> None:
+        super().__init__(reason)
+        self.differ = differ
 
 
 @dataclass(frozen=True)
@@ -68,18 +85,19 @@ def every_branch(claim: Claim, sizes: Sizes, draw: Draw) -> Branches:
 
     Raises:
         Open: there is one on which nothing is decided, or there are too many.
+        Broken: the sides differ at an instance on one of them.
     """
     points: tuple[Point, ...] = (anywhere,)
     if claim.space.repair is not None:
         points = near_an_instance, repaired
-    reason = ""
+    reasons: list[Open] = []
     for free in (True, False):
         for point in points:
             try:
                 return _all_of(claim, sizes, draw, point, free)
             except Open as error:
-                reason = str(error)
-    raise Open(reason)
+                reasons.append(error)
+    raise max(reversed(reasons), key=lambda error: error.differ)
 
 
 def _all_of(claim: Claim, sizes: Sizes, draw: Draw, point: Point, free: bool) -> Branches:
@@ -88,65 +106,141 @@ def _all_of(claim: Claim, sizes: Sizes, draw: Draw, point: Point, free: bool) ->
     if has_whole(claim):
         each = whole_numbers(claim.space, sizes) or [{}] * WHOLE_POINTS
     while True:
-        count, worth, ties = 0, 0, False
-        tried: list[Whole] = []
-        for kept in each:
-            tree = _tree(claim, sizes, draw, point, free, bits, kept, tried)
-            count, worth, ties = count + tree[0], worth + tree[1], ties or tree[2]
-        if not tried:
-            raise Open("no instance was found")
-        chance = worth.bit_length() - bits
-        if chance < -CHANCE - MARGIN:
-            return Branches(count, free, chance, ties)
-        bits = CHANCE + worth.bit_length() + 2 * MARGIN
-
-
-def _tree(
-    claim: Claim,
-    sizes: Sizes,
-    draw: Draw,
-    point: Point,
-    free: bool,
-    bits: int,
-    kept: Whole,
-    tried: list[Whole],
-) -> tuple[int, int, bool]:
-    """With given whole numbers how many branches there are, what the chance grows with, and ties.
-
-    A point is drawn for each, so that comparisons come out as at the point where they are not
-    forced to come out otherwise. Nothing is done with whole numbers that no instance has, or that
-    were tried.
-    """
-    left: list[tuple[bool, ...]] = [()]
-    first = True
-    count, worth, ties = 0, 0, False
-    while left:
-        forced = left.pop()
-        branching = Branching(forced, draw, bits, free)
-        source = Source(draw, bits, branching, kept)
+        looked = _Looked(claim, sizes, draw, point, free, bits)
         try:
-            found = at(claim, point, sizes, source)
-        except NoPoint:
+            for kept in each:
+                looked.at_all(kept)
+        except Open as error:
+            looked.reasons.append(str(error))
+        except TimeLimit as error:
+            if not looked.differ:
+                raise
+            looked.reasons.append(str(error))
+        looked.judge()
+        chance = looked.worth.bit_length() - bits
+        if chance < -CHANCE - MARGIN:
+            return Branches(looked.count, free, chance, looked.ties)
+        bits = CHANCE + looked.worth.bit_length() + 2 * MARGIN
+
+
+@dataclass
+class _Looked:
+    """The branches that were looked at for given sizes.
+
+    Args:
+        claim: the identity.
+        sizes: of its instances.
+        draw: of whole numbers.
+        point: where they are evaluated.
+        free: whether maxima are new coordinates.
+        bits: of the coordinates.
+        count: how many there are.
+        worth: what the chance of an error grows with.
+        ties: whether null sets were left out.
+        tried: whole numbers.
+        differ: of branches on which the sides differ as functions, how, and which they are.
+        reasons: why nothing is decided on others.
+        seconds: for the search for instances on them.
+    """
+
+    claim: Claim
+    sizes: Sizes
+    draw: Draw
+    point: Point
+    free: bool
+    bits: int
+    count: int = 0
+    worth: int = 0
+    ties: bool = False
+    tried: list[Whole] = field(default_factory=list)
+    differ: list[str] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    seconds: float = field(default_factory=lambda: _SECONDS)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing will be proved: with new coordinates no branch is looked at any more."""
+        return bool(self.free and (self.differ or self.reasons))
+
+    def at_all(self, kept: Whole) -> None:
+        """Look at every branch with given whole numbers.
+
+        A point is drawn for each, so that comparisons come out as at the point where they are not
+        forced to come out otherwise. Nothing is done with whole numbers that no instance has, or
+        that were tried.
+
+        Raises:
+            Open: there are no branches that are the same at each point, or too many of them.
+            Broken: the sides differ at an instance.
+        """
+        left: list[tuple[bool, ...]] = [()]
+        first, count = True, 0
+        while left and not self.ended:
+            forced = left.pop()
+            branching = Branching(forced, self.draw, self.bits, self.free)
+            source = Source(self.draw, self.bits, branching, kept)
             found = None
-        except (Broken, Unprovable) as error:
-            if first and kept and isinstance(error, NoInstance):
-                return 0, 0, False
-            raise Open(str(error)) from error
-        if found is not None and found.ruled:
-            raise Open("a rule needs a sign that may be another one at other points")
-        if len(branching.taken) < len(forced):
-            raise Open("the branches are other ones at each point")
-        if first:
-            if source.whole in tried:
-                return 0, 0, False
-            kept, first = dict(source.whole), False
-            tried.append(kept)
-        elif source.whole != kept:
-            raise Open("whole numbers are other ones at each point")
-        count, ties = count + 1, ties or branching.ties
-        worth += branching.compared if found is None else found.degree * found.drawn
-        taken = branching.taken
-        left += [(*taken[:k], not taken[k]) for k in range(len(forced), len(taken))]
-        if count + len(left) > MOST:
-            raise Open(f"there are more than {MOST} branches")
-    return count, worth, ties
+            try:
+                found = at(self.claim, self.point, self.sizes, source)
+            except NoPoint:
+                pass
+            except Broken as error:
+                self._differs(tuple(branching.taken), source.whole, str(error))
+            except Unprovable as error:
+                if first and isinstance(error, NoInstance):
+                    if kept:
+                        return
+                    raise Open(str(error)) from error
+                self.reasons.append(str(error))
+            if found is not None and found.ruled:
+                self.reasons.append("a rule needs a sign that may be another one at other points")
+            if len(branching.taken) < len(forced):
+                raise Open("the branches are other ones at each point")
+            if first:
+                if source.whole in self.tried:
+                    return
+                kept, first = dict(source.whole), False
+                self.tried.append(kept)
+            elif source.whole != kept:
+                raise Open("whole numbers are other ones at each point")
+            count, self.ties = count + 1, self.ties or branching.ties
+            self.worth += branching.compared if found is None else found.degree * found.drawn
+            taken = branching.taken
+            left += [(*taken[:k], not taken[k]) for k in range(len(forced), len(taken))]
+            if count + len(left) > MOST:
+                raise Open(f"there are more than {MOST} branches")
+        self.count += count
+
+    def _differs(self, taken: tuple[bool, ...], whole: Whole, told: str) -> None:
+        """Note a branch on which the sides differ, and look for an instance on it.
+
+        With new coordinates for maxima there may be none: the maxima are compared afterwards.
+        """
+        if self.free:
+            self.differ.append(told)
+            return
+        kept = {name: list(values) for name, values in whole.items()}
+        branch = Branch(self.claim, self.sizes, self.point, taken, kept)
+        self.differ.append(f"{told}, {named(branch, self.draw)}" if not self.differ else told)
+        if self.seconds <= _LEAST * _SECONDS:
+            return
+        started = time.process_time()
+        instance = instance_on(branch, self.draw, self.seconds / 4)
+        self.seconds -= time.process_time() - started
+        if instance is not None:
+            raise Broken(f"the sides differ at an instance {named(branch, self.draw)}", instance)
+
+    def judge(self) -> None:
+        """Refuse to conclude anything where something is open.
+
+        Raises:
+            Open: the sides differ on some branch, or nothing is decided on one.
+        """
+        if self.differ:
+            others = len(self.differ) - 1
+            more = f" and on {others} other branch{'es' * (others > 1)}" if others else ""
+            raise Open(f"{self.differ[0]}{more}; no instance there is known", differ=not self.free)
+        if self.reasons:
+            raise Open(self.reasons[0])
+        if not self.tried:
+            raise Open("no instance was found")

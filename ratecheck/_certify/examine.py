@@ -126,7 +126,7 @@ class Problem:
                 view = views if space.batched else views[0]
                 for predicate in space.given.values():
                     if not np.all(np.asarray(predicate(view)).astype(bool)):
-                        return ()  # outside of what the claim is about
+                        return (), 0  # outside of what the claim is about
                 with no_floats("an enclosure becomes a float"):
                     answer = self.claim.measure(view)
                 sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
@@ -140,16 +140,16 @@ class Problem:
                 pairs = [(bottom, top) for top, bottom in pairs]
             for top, bottom in pairs:
                 _scale_alike(top, bottom, len(low))
-            return [
+            short = [
                 (pair, without_common_factors(*pair))
                 if all(isinstance(side, Form) for side in pair)
                 else (pair, pair)
                 for pair in pairs
             ]
+            return short, State.path.of  # an open comparison is decided in smaller boxes
 
-        for rows, active, pairs in every_path(evaluate, low.shape[1], PATHS, paths):
+        for rows, active, (pairs, of) in every_path(evaluate, low.shape[1], PATHS, paths):
             if pairs and active.any():
-                of = 0
                 for pair, _ in pairs:
                     for side in pair:
                         of |= side.of if isinstance(side, Form) else 0

@@ -62,13 +62,18 @@ from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault, Sizes
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._search.search import Effort, Search
+from ratecheck._verdicts.verdict import plain
 
 #: Points for each combination of sizes, and how many combinations are tried at most.
 POINTS, COMBINATIONS = 3, 64
-#: The share of a limit of time that one combination of sizes may take, and that its branches may.
-_SHARE, _BRANCHES = 1 / 8, 1 / 4
+#: The share of a limit of time that one combination of sizes may take, and of what is left that its
+#: branches may; and that the points of all sizes may together, where a formula compares numbers.
+_SHARE, _BRANCHES, _HALF = 1 / 8, 1 / 4, 1 / 2
+#: Seconds of a search for which none are left.
+_LEAST = 0.1
 #: After so many combinations of sizes with a branch that is not decided no others are tried.
 _FAILURES = 3
+_NO_TIME = "no answer within the limit"
 #: The instances at which an identity that compares numbers is tried besides, in float64, and the
 #: CPU seconds that this may take.
 _INSTANCES, _SECONDS = Effort(random=3_000, examples=1, ascents=0, budget=0), 20.0
@@ -90,6 +95,9 @@ class Decided:
         branches: outcomes of the comparisons of the formula that the points met; 1 without any.
         compares: whether the formula compares numbers that depend on the point.
         every: the combinations of sizes for which it holds on every branch of such a formula.
+        open: how many other combinations there are, and why the first of them is not decided on
+            some branch; empty if none is.
+        differ: whether the sides differ as functions on a branch without a known instance.
         ways: how many branches these have together.
         formal: whether roots, exponentials or logarithms take part.
         chance: the logarithm to base 2 of the chance that a false identity was not noticed, at
@@ -108,6 +116,8 @@ class Decided:
     branches: int
     compares: bool
     every: tuple[Sizes, ...]
+    open: str
+    differ: bool
     ways: int
     formal: bool
     chance: int
@@ -129,7 +139,8 @@ def decide(
         draw: of random whole numbers.
         sizes: the combinations of sizes for which it is to be decided; by default those of the
             space, at most 64 of them, for which that succeeds.
-        limit: seconds of CPU time, and as many again for the branches.
+        limit: seconds of CPU time; of an identity that compares numbers at most half of it is for
+            the points, and the rest for its branches.
         every: the combinations of sizes for which it is to be decided on every branch; by default
             those for which that succeeds.
 
@@ -155,7 +166,8 @@ def decide(
     errors: list[Unprovable | TimeLimit] = []
     start = time.process_time()
     for number in sorted(range(len(tried)), key=lambda k: sum(tried[k].values())):
-        left = math.inf if limit is None else limit - (time.process_time() - start)
+        compares = any(point.outcomes for some in decided.values() for point in some.points)
+        left = _left(limit, start, _HALF if compares else 1.0)
         try:
             if limit is None:
                 decided[number] = _at_points(claim, tried[number], draw)
@@ -163,22 +175,22 @@ def decide(
                 with time_limit(min(left, max(_SHARE, 1 / len(tried)) * limit)):
                     decided[number] = _at_points(claim, tried[number], draw)
             else:
-                raise TimeLimit(f"no answer within {limit:g} s of CPU time")
-        except (Unprovable, TimeLimit, SystemError) as error:
-            reason = _reason(error)
+                raise TimeLimit(_NO_TIME)
+        except (Unprovable, TimeLimit) as error:
             if sizes is not None:
-                raise reason from error
-            if left > 0 and isinstance(reason, TimeLimit):
-                reason = _of_share(claim, tried[number], limit, reason)
-            errors.append(reason)
+                raise
+            late = left > 0 and isinstance(error, TimeLimit)
+            errors.append(_of_share(claim, tried[number], limit, error) if late else error)
     if not decided:
         raise errors[0]
     known = tuple(tried[number] for number in sorted(decided))
     points = [point for some in decided.values() for point in some.points]
     compares = any(point.outcomes for point in points)
     if compares:
-        _search(claim)
-    complete = _on_every_branch(claim, draw, known if compares else (), limit, every)
+        _search(claim, min(_SECONDS, _left(limit, start)))
+    rest = None if limit is None else _left(limit, start)
+    complete, failed = _on_every_branch(claim, draw, known if compares else (), rest, every)
+    missing = len(known) - len(complete) if compares else 0
     met = {(number, p.outcomes) for number, some in decided.items() for p in some.points}
     covered = [some.whole for some in decided.values()]
     return Decided(
@@ -190,6 +202,8 @@ def decide(
         branches=len(met),
         compares=compares,
         every=tuple(one for one in known if any(one == other for other, _ in complete)),
+        open=f"{missing} of the sizes: {failed[0] if failed else _NO_TIME}" if missing else "",
+        differ=any(isinstance(error, Open) and error.differ for error in failed),
         ways=sum(found.count for _, found in complete),
         formal=any(point.formal for point in points),
         chance=max([one.chance for one in decided.values()] + [b.chance for _, b in complete])
@@ -199,17 +213,23 @@ def decide(
     )
 
 
-def _search(claim: Claim) -> None:
+def _left(limit: float | None, start: float, share: float = 1.0) -> float:
+    """The CPU seconds that are left of a share of a limit."""
+    return math.inf if limit is None else share * limit - (time.process_time() - start)
+
+
+def _search(claim: Claim, seconds: float) -> None:
     """Refuse an identity that is false on a branch that many instances meet and no point did.
 
     Raises:
         Broken: the sides differ at an instance, in high precision.
     """
     search = Search(replace(claim, family=()), 0)
-    with contextlib.suppress(TimeLimit, Fault), time_limit(_SECONDS):
+    with contextlib.suppress(TimeLimit, Fault), time_limit(max(seconds, _LEAST)):
         search.run(_INSTANCES)
     if search.violation is not None:
-        raise Broken("the sides differ at an instance that a search finds")
+        instance = plain(search.violation.fields)
+        raise Broken("the sides differ at an instance that a search finds", instance)
 
 
 def _on_every_branch(
@@ -218,15 +238,16 @@ def _on_every_branch(
     sizes: Sequence[Sizes],
     limit: float | None,
     wanted: Sequence[Sizes] | None,
-) -> list[tuple[Sizes, Branches]]:
-    """Combinations of sizes for which an identity holds on every branch."""
+) -> tuple[list[tuple[Sizes, Branches]], list[Open | TimeLimit]]:
+    """Combinations of sizes for which an identity holds on every branch, and why others do not."""
     if wanted is not None:
-        return [(one, every_branch(claim, one, draw)) for one in sizes if one in wanted]
+        return [(one, every_branch(claim, one, draw)) for one in sizes if one in wanted], []
     done: list[tuple[Sizes, Branches]] = []
-    failures, start = 0, time.process_time()
+    failed: list[Open | TimeLimit] = []
+    start = time.process_time()
     for one in sorted(sizes, key=lambda each: sum(each.values())):
-        left = math.inf if limit is None else limit - (time.process_time() - start)
-        if failures == _FAILURES or left <= 0:
+        left = _left(limit, start)
+        if len(failed) == _FAILURES or left <= 0:
             break
         try:
             if limit is None:
@@ -234,27 +255,19 @@ def _on_every_branch(
             else:
                 with time_limit(min(left, max(_BRANCHES, 1 / len(sizes)) * limit)):
                     done.append((one, every_branch(claim, one, draw)))
-        except (Open, TimeLimit, SystemError) as error:
-            if isinstance(error, SystemError):
-                _reason(error)
-            failures += 1
-    return done
+        except (Open, TimeLimit) as error:
+            failed.append(error)
+    return done, failed
 
 
-def _reason(error: BaseException) -> Unprovable | TimeLimit:
-    """Why nothing is decided; a limit that ends a product of matrices comes as a SystemError."""
-    cause = error.__cause__ if isinstance(error, SystemError) else error
-    if not isinstance(cause, Unprovable | TimeLimit):
-        raise error
-    return cause
-
-
-def _of_share(claim: Claim, sizes: Sizes, limit: float | None, error: TimeLimit) -> TimeLimit:
+def _of_share(
+    claim: Claim, sizes: Sizes, limit: float | None, error: Unprovable | TimeLimit
+) -> TimeLimit:
     """What to do where sizes took longer than their share of the time."""
     named = f" for {', '.join(f'{k} = {v}' for k, v in sizes.items())}" if sizes else ""
     text = f"{error}{named}, a share of {limit:g} s (--limit)"
     text += "; smaller whole numbers in the space take less" * has_whole(claim)
-    return TimeLimit(text, error.meter)
+    return TimeLimit(text)
 
 
 def _some(every: Sequence[Sizes]) -> list[Sizes]:

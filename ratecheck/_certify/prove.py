@@ -43,7 +43,7 @@ class Proof:
     Args:
         id: of the claim.
         certificate: plain JSON values, which ``ratecheck certify --check`` verifies.
-        reason: why there is no certificate.
+        reason: why there is no certificate; of a constant's, where a gap is left.
 
     >>> import ratecheck as rc
     >>> rc.Proof("mine.half", reason="no instance breaks it").certificate is None
@@ -192,14 +192,27 @@ def prove_constant(
 ) -> Proof:
     """An interval for the best constant of a bound; see :func:`ratecheck._certify.constants`.
 
+    Or that the bound is false, where the search comes upon an instance that breaks it.
+
     Its certificate has ``seconds`` where the search did not go on from an earlier one.
     """
     if not isinstance(item.entry, Claim) or item.entry.relation == "==":
         raise InputError(f"`claim` must be an upper or a lower bound; found {item.id}")
     started, goes_on = time.process_time(), state is not None and state.is_file()
-    certificate, reason = enclose_constant(item, sizes, limit, state=state, doing=doing)
+    try:
+        certificate, reason = enclose_constant(item, sizes, limit, state=state, doing=doing)
+    except Broken as error:
+        return _timed(_broken(item, error, limit), started)
     proof = Proof(item.id, certificate, reason)
     return proof if goes_on else _timed(proof, started)
+
+
+def _broken(item: Item, error: Broken, limit: float) -> Proof:
+    """That a claim is false at the instance at which an attempt at a proof broke it."""
+    if error.instance is None:
+        return Proof(item.id, reason=str(error))
+    proof = _prove(item, error.instance, limit, ())
+    return replace(proof, reason=f"{error}; {proof.reason}" if proof.reason else str(error))
 
 
 def _prove_theorem(item: Item, theorem: Theorem, limit: float, known: Sequence[Any]) -> Proof:
@@ -216,7 +229,9 @@ def _prove_identity(item: Item, claim: Claim, limit: float) -> Proof:
         return Proof(item.id, reason="an inequality, and searched: no counterexample")
     try:
         return Proof(item.id, of_identity(item, decide(claim, limit=limit)))
-    except (Unprovable, Broken, TimeLimit) as error:
+    except Broken as error:
+        return _broken(item, error, limit)
+    except (Unprovable, TimeLimit) as error:
         return Proof(item.id, reason=str(error))
 
 

@@ -22,7 +22,7 @@ from linsys.linalg.degrees import Rational
 from linsys.linalg.ranges import NEVER, NULL, Range
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._claims import fields as domains
-from ratecheck._claims.space import Sizes, Space
+from ratecheck._claims.space import Fields, Sizes, Space
 
 #: So often a point is drawn anew where the claim's space does not contain it.
 _DRAWS = 50
@@ -51,6 +51,8 @@ class Source:
         branching: decides the signs that are all the values of a domain; by default they are drawn.
         kept: whole numbers by their field, which are drawn where there are none.
         real: whether numbers of any kind are drawn in the place of whole ones.
+        given: an instance by field, whose numbers are taken in the place of drawn ones, but for
+            whole numbers and signs.
     """
 
     below: Draw
@@ -58,6 +60,7 @@ class Source:
     branching: Branching | None = None
     kept: Whole = field(default_factory=dict)
     real: bool = False
+    given: Fields = field(default_factory=dict)
     #: Whole numbers and signs of the point as it was drawn last.
     whole: dict[str, list[int]] = field(default_factory=dict)
     signs: dict[str, list[int]] = field(default_factory=dict)
@@ -174,7 +177,7 @@ def near_an_instance(space: Space, sizes: Sizes, source: Source) -> tuple[dict[s
     for number in range(1, _DRAWS + 1):
         source.again()
         rng = np.random.default_rng(source.below(2**63))
-        centre = layout.decode(rng.uniform(0.1, 0.9, size=(1, layout.coordinates)))
+        centre = source.given or layout.decode(rng.uniform(0.1, 0.9, size=(1, layout.coordinates)))
         if source.kept:
             wanted = {
                 name: np.reshape(np.asarray(source.kept[name], dtype=float), values.shape)
@@ -239,20 +242,36 @@ def _values(name: str, domain: domains.Field, shape: tuple[int, ...], source: So
         low, count = int(domain.low), int(domain.high) - int(domain.low) + 1
         size = int(np.prod(shape))
         return _whole(name, lambda: [low + source.below(count) for _ in range(size)], shape, source)
+    if isinstance(domain, domains.Sphere) and shape[-1] == 1:
+        return _signs(name, shape, source)
+    ends = _ends(domain)
+    if name in source.given:
+        return _within(_given(source.given[name]), *ends, source)
     if isinstance(domain, domains.Interval):
-        return _within(between(domain.low, domain.high), domain.low, domain.high, source)
+        return _within(between(domain.low, domain.high), *ends, source)
     if isinstance(domain, domains.Simplex):
-        return _within(_normalised(between(0.001, 1.0)), 0.0, 1.0, source)
+        return _within(_normalised(between(0.001, 1.0)), *ends, source)
     if isinstance(domain, domains.Sphere):
-        if shape[-1] == 1:
-            return _signs(name, shape, source)
-        return _within(
-            _on_the_sphere(between(-2.0, 2.0, (*shape[:-1], shape[-1] - 1))), -1.0, 1.0, source
-        )
+        on = _on_the_sphere(between(-2.0, 2.0, (*shape[:-1], shape[-1] - 1)))
+        return _within(on, *ends, source)
     if isinstance(domain, domains.Ball):  # and matrices: within, for the sum of squares is below 1
         axes = 2 if isinstance(domain, domains.Contraction) else 1
-        return _within(between(-1.0, 1.0) / int(np.prod(shape[-axes:])), -1.0, 1.0, source)
-    return _within(between(-1.0, 1.0), -math.inf, math.inf, source)
+        return _within(between(-1.0, 1.0) / int(np.prod(shape[-axes:])), *ends, source)
+    return _within(between(-1.0, 1.0), *ends, source)
+
+
+def _ends(domain: domains.Field) -> tuple[float, float]:
+    """Between which ends the numbers of a domain lie."""
+    if isinstance(domain, domains.Interval):
+        return domain.low, domain.high
+    if isinstance(domain, domains.Simplex):
+        return 0.0, 1.0
+    return (-1.0, 1.0) if isinstance(domain, domains.Ball) else (-math.inf, math.inf)
+
+
+def _given(values: Any) -> Any:
+    """The numbers of an instance."""
+    return _array([Rational(x, 1) for x in np.ravel(values).tolist()], np.shape(values))
 
 
 def _values_near(name: str, domain: domains.Field, centre: Any, source: Source) -> Any:
@@ -260,20 +279,18 @@ def _values_near(name: str, domain: domains.Field, centre: Any, source: Source) 
     if isinstance(domain, domains.Whole):
         source.whole[name] = [int(x) for x in centre.ravel().tolist()]
         return _array([Rational(x) for x in source.whole[name]], centre.shape)
+    if isinstance(domain, domains.Sphere) and centre.shape[-1] == 1:
+        return _signs(name, centre.shape, source)
+    ends = _ends(domain)
+    if name in source.given:
+        return _within(_given(centre), *ends, source)
     if isinstance(domain, domains.Sphere):
-        if centre.shape[-1] == 1:
-            return _signs(name, centre.shape, source)
         t = centre[..., :-1] / (1 - np.minimum(centre[..., -1:], 0.99))
-        return _within(
-            _on_the_sphere(_numbers(t, np.full(t.shape, _BOX), source)), -1.0, 1.0, source
-        )
+        return _within(_on_the_sphere(_numbers(t, np.full(t.shape, _BOX), source)), *ends, source)
     near = _numbers(centre, np.full(centre.shape, _BOX), source)
     if isinstance(domain, domains.Simplex):
-        return _within(_normalised(near), 0.0, 1.0, source)
-    if isinstance(domain, domains.Interval):
-        return _within(near, domain.low, domain.high, source)
-    ball = isinstance(domain, domains.Ball)
-    return _within(near, -1.0 if ball else -math.inf, 1.0 if ball else math.inf, source)
+        near = _normalised(near)
+    return _within(near, *ends, source)
 
 
 def _normalised(parts: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,15 @@ from ratecheck._certify.enclosures import Unprovable
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault, Sizes
 
-__all__ = ["check_met", "check_sizes", "repeated", "same", "sizes_of_instance"]
+__all__ = [
+    "check_left",
+    "check_met",
+    "check_open",
+    "check_sizes",
+    "repeated",
+    "same",
+    "sizes_of_instance",
+]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -116,3 +125,27 @@ def check_met(claim: Claim, instance: Mapping[str, Any], assumptions: Mapping[st
         raise Unprovable(f"{open_[0]!r} must be met; found {error}") from None
     if not met:
         raise Unprovable(f"{open_[0]!r} and all others must be met in float64; found one broken")
+
+
+def check_left(content: Mapping[str, Any], number: int) -> None:
+    """Refuse a count of sizes that are left out which is not that of the space's."""
+    left = content.get("left", "")
+    if number <= 0 and "left" not in content:
+        return
+    if number <= 0 or not re.fullmatch(rf"{number} others: \S.*", str(left)):
+        wanted = f"begin with '{number} others: '" if number > 0 else "not be there"
+        raise Unprovable(f"`left` must {wanted}, as all other sizes are stated; found {left!r:.80}")
+
+
+def check_open(content: Mapping[str, Any], met: bool, number: int) -> None:
+    """Refuse a count of sizes that are open on some branch which is not that of the others."""
+    told = content.get("open")
+    if met and not re.fullmatch(rf"{number} of the sizes: \S.*", str(told)):
+        raise Unprovable(
+            f"`open` must begin with '{number} of the sizes: ', as the others are under "
+            f"`every_branch`; found {told!r:.80}"
+        )
+    if not met and (found := {"open", "differ"} & set(content)):
+        raise Unprovable(f"`{min(found)}` must not be there, as no branch is left")
+    if content.get("differ", True) is not True:
+        raise Unprovable(f"`differ` must be true or not be there; found {content['differ']!r:.40}")

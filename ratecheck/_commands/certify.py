@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -23,9 +24,12 @@ from ratecheck._store.files import check_writable, write_whole
 from ratecheck._store.machine import cores
 from ratecheck._verdicts import certificates as kept
 from ratecheck._verdicts.certificates import in_words, of_constants, short
-from ratecheck._verdicts.evidence import of_certificate
+from ratecheck._verdicts.evidence import of_certificate, strength
 from ratecheck._verdicts.records import Records
 from ratecheck._verdicts.verdict import judge
+
+#: What is said where a certificate is not replaced by a weaker one.
+_STAYS = "kept from before, as what was proved now says less"
 
 
 def prove(
@@ -39,7 +43,8 @@ def prove(
         limit: seconds of CPU time for one claim.
         out: folder of the certificates.
         keep: folder that gets all of them in one file, with what is not proved; where the claims
-            are not whole papers or files, beside what it has of other claims.
+            are not whole papers or files, beside what it has of other claims. What it has of these
+            claims stays where it says more and is verified.
     """
     from ratecheck._certify.prove import LIMIT, content
 
@@ -58,6 +63,7 @@ def prove(
             if progress:
                 progress(number + 1, len(items))
     if keep is not None:
+        proofs = _best(keep, proofs, items)
         whole = with_constants(keep, content(proofs, items), items)
         if not all(one in papers.installed() or os.path.exists(one) for one in references):
             whole = _beside_others(keep, whole, {item.id for item in items})
@@ -65,6 +71,29 @@ def prove(
         write_whole(keep / kept.TABLES, kept.tables(whole).encode())
         renew(items, keep)
     return proofs
+
+
+def _best(keep: Path, proofs: Sequence[Any], items: Sequence[Item]) -> list[Any]:
+    """The proofs, but for those of which the folder has a stronger one of the same revision."""
+    from ratecheck._certify.against_claims import Refused, verify
+    from ratecheck._certify.prove import Proof
+
+    if not (keep / kept.FILE).is_file():
+        return list(proofs)
+    before = {one["id"]: one for one in kept.read(keep)["certificates"]}
+    best = []
+    for proof, item in zip(proofs, items, strict=True):
+        one = before.get(proof.id)
+        # the constant of a bound without another proof stays in any case
+        current = one is not None and one["revision"] == kept.revision(item.origin)
+        if one is not None and current and one["kind"] != "constant":
+            weaker = proof.certificate is None or strength(one) < strength(proof.certificate)
+            with contextlib.suppress(Refused, InputError):
+                if weaker and verify(one, [item.origin]):
+                    now = proof.reason if proof.certificate is None else in_words(proof.certificate)
+                    proof = Proof(proof.id, one, f"{_STAYS}; it would be: {now}")
+        best.append(proof)
+    return best
 
 
 def _beside_others(keep: Path, whole: kept.Kept, names: Collection[str]) -> kept.Kept:
@@ -135,7 +164,7 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
     rows = []
     for proof in proofs:
         one = proof.certificate
-        took = "" if one is None else f"{one['seconds']:.3g}"
+        took = "" if one is None or "seconds" not in one else f"{one['seconds']:.3g}"
         if one is None:
             rows.append([proof.id, "", "", "", f"not proved: {proof.reason}"])
         elif one["kind"] == "counterexample":
@@ -146,10 +175,12 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
                 took,
                 f"{of_certificate(one)}: {sides}{of_constants(one)}",
             ]
+            told[-1] += f"; {proof.reason}" * bool(proof.reason)
             rows.append([proof.id, one["arithmetic"], *told])
         else:
             arithmetic = one["arithmetic"].removesuffix(" at random points")
-            rows.append([proof.id, arithmetic, "", took, in_words(one)])
+            more = f"; {proof.reason}" * bool(proof.reason)
+            rows.append([proof.id, arithmetic, "", took, f"{in_words(one)}{more}"])
     headers = ["claim", "arithmetic", "bits", "CPU seconds", "what is proved, or why not"]
     show_list(headers, rows, headers[-1:], "Certificates")
     proved = sum(proof.certificate is not None for proof in proofs)

@@ -65,7 +65,8 @@ def prove(
                 progress(len(proofs), len(items))
             if proof.certificate is not None:
                 text = json.dumps(proof.certificate, indent=1) + "\n"
-                write_whole(out / kept.file_of(proof.id, constant=True), text.encode())
+                constant = proof.certificate["kind"] != "counterexample"
+                write_whole(out / kept.file_of(proof.id, constant=constant), text.encode())
             if keep is not None:
                 _merge(keep, proof)
             if not as_json:
@@ -158,7 +159,10 @@ def line(proof: Any) -> str:
         return f"{proof.id}: not enclosed: {proof.reason}"
     seconds = proof.certificate.get("seconds")
     took = "" if seconds is None else f"; {seconds:.3g} s of CPU time"
-    return f"{proof.id}: {said(proof.certificate)}{took}"
+    more = f"; {proof.reason}" * bool(proof.reason)
+    broken = proof.certificate["kind"] == "counterexample"
+    told = kept.in_words(proof.certificate) if broken else said(proof.certificate)
+    return f"{proof.id}: {told}{took}{more}"
 
 
 def with_constants(keep: Path, whole: kept.Kept, items: Sequence[Item]) -> kept.Kept:
@@ -212,7 +216,8 @@ def _merge(keep: Path, proof: Any) -> None:
     known = {one["id"]: one for one in whole["unproved"]}
     certificate, reason = proof.certificate, proof.reason
     if certificate is not None and _loose(certificate):
-        reason = f"{said(certificate)}, when the limit ended it"
+        gap = f"; {reason}" * bool(reason)
+        reason = f"{said(certificate)}, when the limit ended it{gap}"
         certificate = None
     before = [one for one in whole["certificates"] if one["id"] == proof.id]
     if certificate is None:
@@ -231,5 +236,7 @@ def _upper(certificate: Any) -> float:
 
 
 def _loose(certificate: Any) -> bool:
+    if certificate["kind"] == "counterexample":
+        return False
     low, high = (float(end) for end in certificate["ratio"])
     return high > 1 and high > _LOOSE * low

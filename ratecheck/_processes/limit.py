@@ -73,6 +73,18 @@ class TimeLimit(BaseException):
         self.meter = meter
 
 
+def limit_in(error: BaseException) -> TimeLimit | None:
+    """The limit that ended what raised a ``SystemError``, as a product of matrices does; or None.
+
+    >>> limit_in(TimeLimit("no answer")), limit_in(SystemError("another one"))
+    (TimeLimit('no answer'), None)
+    """
+    cause: BaseException | None = error
+    while isinstance(cause, SystemError):
+        cause = cause.__cause__
+    return cause if isinstance(cause, TimeLimit) else None
+
+
 #: The limits in force, the outermost first.
 _in_force: list[tuple[_Meter, float]] = []
 

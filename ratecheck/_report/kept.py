@@ -24,7 +24,7 @@ from ratecheck._verdicts.certificates import (
     read,
     revision,
 )
-from ratecheck._verdicts.evidence import Evidence, assumed, of_audit, of_certificate
+from ratecheck._verdicts.evidence import PROVED, Evidence, assumed, of_audit, of_certificate
 from ratecheck._verdicts.records import Records, Result, revisions_of_claims
 from ratecheck._verdicts.verdict import Verdict, evidence
 
@@ -94,7 +94,12 @@ def with_certificate_of_file(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_certificate(record: Mapping[str, Any], origin: str) -> dict[str, Any]:
     seen = _decided(origin, record["id"], record["evidence"])
-    return {**record, "decided": seen or "", "proof": _proof(origin, record["id"])}
+    against = _contradiction(origin, record["id"], record["evidence"])
+    return {
+        **record,
+        "decided": seen or "",
+        "proof": "; ".join(filter(None, (against, _proof(origin, record["id"])))),
+    }
 
 
 def _proof(origin: str, name: str) -> str:
@@ -104,24 +109,58 @@ def _proof(origin: str, name: str) -> str:
     return in_words(certificate, _premises(origin, certificate, [name]))
 
 
+def contradiction(item: Item, said: str) -> str:
+    """That what is known of a claim cannot all be true, in a line; empty where it can.
+
+    A certificate is believed until it is checked, and one that says that a claim is true may stand
+    beside a counterexample, or beside a certificate that it is false.
+
+    Args:
+        item: the claim.
+        said: what decided the audit, as of :func:`decided`.
+    """
+    return _contradiction(item.origin, item.id, said)
+
+
+def _contradiction(origin: str, name: str, said: str) -> str:
+    kinds = [of_certificate(one) for one in _every(origin, name)]
+    proved = [kind for kind in kinds if kind in PROVED]
+    refuting = (Evidence.FALSE, Evidence.CONFIRMED)
+    against = [kind for kind in (*kinds, of_audit(said)) if kind in refuting]
+    if not (proved and against):
+        return ""
+    what = "a certificate" if against[0] == Evidence.FALSE else "a counterexample"
+    return f"CONTRADICTORY: a certificate says {proved[0]}, and {what} {against[0]}: one is wrong"
+
+
 def _decided(origin: str, name: str, said: str, within: Sequence[str] = ()) -> Evidence | None:
-    certificate = _certificate(origin, name)
+    certificate, audited = _certificate(origin, name), of_audit(said)
     if certificate is None:
-        return of_audit(said)
-    return of_certificate(certificate, _premises(origin, certificate, [*within, name]))
+        return audited
+    kind = of_certificate(certificate, _premises(origin, certificate, [*within, name]))
+    # a counterexample was evaluated, and a certificate may be anybody's
+    return audited if audited == Evidence.CONFIRMED and kind != Evidence.FALSE else kind
 
 
 def _certificate(origin: str, name: str) -> Mapping[str, Any] | None:
-    """The certificate that a paper keeps of its claim, or a user has, if it is of current code."""
+    """The certificate that a paper keeps of its claim, or a user has, if it is of current code.
+
+    Of several that one that says that the claim is false.
+    """
+    every = _every(origin, name)
+    false = [one for one in every if of_certificate(one) == Evidence.FALSE]
+    return next(iter([*false, *every]), None)
+
+
+def _every(origin: str, name: str) -> list[Mapping[str, Any]]:
+    """All certificates of a claim that are of current code."""
     if origin.endswith(".py"):
         return left_by_certify(results() / FOLDER, origin, name)
     folder = _folder(name.partition(".")[0])
     if folder is None or not (folder / FILE).is_file():
-        return None
-    certificate = _certificates(folder, (folder / FILE).stat().st_mtime_ns).get(name)
-    if certificate is None or certificate["revision"] != revision(origin):
-        return None
-    return certificate
+        return []
+    kept_ones = _certificates(folder, (folder / FILE).stat().st_mtime_ns).get(name, [])
+    return [one for one in kept_ones if one["revision"] == revision(origin)]
 
 
 def _file(origin: str, name: str) -> Path:
@@ -191,9 +230,12 @@ def _folder(paper: str) -> Path | None:
 
 
 @lru_cache
-def _certificates(folder: Path, written: int) -> dict[str, Mapping[str, Any]]:
-    """The certificates of a folder as they were written at a time."""
-    return {certificate["id"]: certificate for certificate in read(folder)["certificates"]}
+def _certificates(folder: Path, written: int) -> dict[str, list[Mapping[str, Any]]]:
+    """The certificates of a folder by their claims, as they were written at a time."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for certificate in read(folder)["certificates"]:
+        found.setdefault(certificate["id"], []).append(certificate)
+    return found
 
 
 @lru_cache

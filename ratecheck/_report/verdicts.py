@@ -20,7 +20,15 @@ from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._report import notation
 from ratecheck._report.describe import file_of
-from ratecheck._report.kept import assumes, check_again, decided, latest, proof, replay_path
+from ratecheck._report.kept import (
+    assumes,
+    check_again,
+    contradiction,
+    decided,
+    latest,
+    proof,
+    replay_path,
+)
 from ratecheck._report.terminal import console, say, show_list
 from ratecheck._report.words import in_words
 from ratecheck._verdicts.constant import has_constant, made_simple
@@ -154,6 +162,7 @@ def description(item: Item, records: Records) -> dict[str, Any]:
         "file": _file(item),
         "evidence": decided(item, last.evidence if last else "") or "",
         "certificate": proof(item),
+        "contradiction": contradiction(item, last.evidence if last else ""),
         "assumed": assumes(item),
         "check": check_again([item]),
         "result": last and plain(last),
@@ -335,7 +344,8 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     lines = [f"{entry.id}: {verdict.label}{expected}"]
     if verdict.evidence:
         lines.append(f"  {result.evidence}{_generic(verdict)}")
-        lines += _certified(result.item, in_full=best)
+        against = contradiction(result.item, result.evidence)
+        lines += [f"  {against}"] * bool(against) + _certified(result.item, in_full=best)
     if verdict.verdict == "violated":
         lines.append(f"  {' '.join(entry.text.split())}")
     lines += _sides(entry, verdict, best=best)

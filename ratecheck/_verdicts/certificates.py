@@ -60,23 +60,24 @@ def file_of(name: str, *, constant: bool = False) -> str:
     return f"{name}{'.constant' * constant}.json"
 
 
-def left_by_certify(folder: Path, origin: str, name: str) -> Mapping[str, Any] | None:
-    """The certificate that a folder has of a user's claim, of the file as it is.
+def left_by_certify(folder: Path, origin: str, name: str) -> list[Mapping[str, Any]]:
+    """The certificates that a folder has of a user's claim, of the file as it is.
 
-    None without one, or of one that is damaged.
+    Without those that are damaged.
 
     Args:
         folder: where ``ratecheck certify`` wrote to.
         origin: the user's file.
         name: the claim's id.
     """
+    found = []
     for path in (folder / file_of(name, constant=constant) for constant in (False, True)):
         with contextlib.suppress(OSError, ValueError, AttributeError, *_DAMAGED):
             certificate: Mapping[str, Any] = json.loads(path.read_bytes())
             if certificate.get("id") == name and certificate.get("revision") == revision(origin):
                 in_words(certificate)  # fails where a part is missing
-                return certificate
-    return None
+                found.append(certificate)
+    return found
 
 
 def revision(origin: str) -> str:
@@ -121,6 +122,9 @@ def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:
         where = f"{' for ' if sizes else ''}{sizes}"
         return f"{kind}: ratio in [{low}, {high}]{where}{IN_RANGES}"
     where = f"{_of_sizes(certificate)}{of_whole(certificate)}{_of_branches(certificate)}"
+    if kind != Evidence.MET and "every_branch" in certificate:  # the sizes that it is proved for
+        some = {**certificate, "sizes": certificate["every_branch"], "all_sizes": False}
+        where = f"{_of_sizes(some)}{of_whole(some)}, on every branch {_ways(some)}{_open(some)}"
     return f"{kind}: {where}, but for a chance below 2^{certificate['log2_chance']}"
 
 
@@ -224,25 +228,42 @@ def _of_branches(identity: Mapping[str, Any]) -> str:
     ', on every branch (12 ways)'
     >>> _of_branches({"branches": "every one", "ways": 12, "ties": "left out"})
     ', on every branch (12 ways) but where numbers that it compares are equal'
+    >>> _of_branches({"branches": "those that the points met", "open": "2 of the sizes: a rule"})
+    '; open on other branches for 2 of the sizes: a rule'
     """
-    ways = f"({identity['ways']} ways)" if "ways" in identity else ""
-    ways += f" {BUT_FOR_TIES}" * ("ties" in identity)
     if identity["branches"] == "every one":
-        return f", on every branch {ways}"
+        return f", on every branch {_ways(identity)}"
     some = len(identity.get("every_branch", ()))
-    return f", for {some} of its sizes on every branch {ways}" if some else ""
+    every = f", for {some} of its sizes on every branch {_ways(identity)}" if some else ""
+    return f"{every}{_open(identity)}"
+
+
+def _ways(identity: Mapping[str, Any]) -> str:
+    """How many branches an identity has where it is proved on every one."""
+    ways = f"({identity['ways']} ways)" if "ways" in identity else ""
+    return f"{ways} {BUT_FOR_TIES}" if "ties" in identity else ways
+
+
+def _open(identity: Mapping[str, Any]) -> str:
+    """For how many sizes an identity is not decided on some branch, and why."""
+    return f"; open on other branches for {identity['open']}" if "open" in identity else ""
 
 
 def counts(kept: Kept) -> dict[str, tuple[int, int]]:
-    """Of false claims about instances and of true identities: how many are proved, of how many."""
+    """Of false claims about instances and of true identities: how many are proved, of how many.
+
+    An identity that holds on the branches met alone is not proved.
+    """
     proved, left = kept["certificates"], kept["unproved"]
     false = [c for c in left if c["expected"] == "violated" and c["relation"]]
     true = [c for c in left if c["expected"] == "holds" and c["relation"] == "=="]
+    identities = [of_certificate(c) for c in proved if c["kind"] == "identity"]
+    met = identities.count(Evidence.MET)
     return {
-        name: (done, done + len(open_))
+        name: (done, done + open_)
         for name, done, open_ in (
-            ("false", sum(c["kind"] == "counterexample" for c in proved), false),
-            ("identities", sum(c["kind"] == "identity" for c in proved), true),
+            ("false", sum(c["kind"] == "counterexample" for c in proved), len(false)),
+            ("identities", len(identities) - met, met + len(true)),
         )
     }
 
@@ -292,8 +313,8 @@ def tables(kept: Kept) -> str:
             sides = [short(one["cases"][0][name][0]) for name in ("measured", "bound")]
             numbers = [str(one["bits"] or ""), "all" if not one["bits"] else str(one["digits"])]
             lines.append(_row([f"`{one['id']}`", one["arithmetic"], *numbers, *sides]))
-    lines += ["", "## Identities proved, but for a chance below 2^-100", ""]
-    lines += ["| claim | arithmetic | sizes | branches |", "|---|---|---|---|"]
+    lines += ["", "## Identities, but for a chance below 2^-100", ""]
+    lines += ["| claim | what is known | arithmetic | sizes | branches |", "|---|---|---|---|---|"]
     for one in kept["certificates"]:
         if one["kind"] == "identity":
             sizes = "all of its space" if one["all_sizes"] else f"{len(one['sizes'])} combinations"
@@ -303,8 +324,10 @@ def tables(kept: Kept) -> str:
             branches = f"{one['branches']}{f'; every one of {some} sizes' if some else ''}"
             branches += f", {one['ways']} ways" if "ways" in one else ""
             branches += f", {BUT_FOR_TIES}" * ("ties" in one)
+            branches += _open(one)
             sizes += of_whole(one)
-            lines.append(_row([f"`{one['id']}`", arithmetic, sizes + left, branches]))
+            cells = [of_certificate(one), arithmetic, sizes + left, branches]
+            lines.append(_row([f"`{one['id']}`", *cells]))
     theorems = [one for one in kept["certificates"] if one["kind"] == "quadratic"]
     if theorems:
         lines += ["", "## Proved for all dimensions, by exact rationals", ""]

@@ -13,7 +13,7 @@ from typing import Any
 class Evidence(StrEnum):
     """The words, the strongest first; :data:`MEANING` says what each means.
 
-    From ``FACTOR`` on the statement itself is not proved.
+    From ``FACTOR`` to ``MET``, and from ``DERIVED`` on, the statement itself is not proved.
     """
 
     FALSE = "proved false"
@@ -23,9 +23,9 @@ class Evidence(StrEnum):
     SIZES = "proved at sizes"
     TIES = "proved but for ties"
     WHOLE = "proved for whole numbers drawn"
-    BRANCHES = "proved on branches met"
     FACTOR = "proved up to a factor"
     ENCLOSED = "enclosed"
+    MET = "holds on branches met"
     CONFIRMED = "confirmed"
     DERIVED = "derived"
     EVERY = "every instance checked"
@@ -33,6 +33,9 @@ class Evidence(StrEnum):
     SAMPLED = "sampled"
     FITTED = "fitted"
 
+
+#: The words that say that a statement is true, whatever for.
+PROVED = tuple(Evidence)[1 : tuple(Evidence).index(Evidence.FACTOR)]
 
 MEANING = {
     Evidence.FALSE: "a certificate that both sides are apart at an instance",
@@ -42,9 +45,9 @@ MEANING = {
     Evidence.SIZES: "a certificate for the sizes that it names",
     Evidence.TIES: "such a certificate, but where numbers that the formula compares are equal",
     Evidence.WHOLE: "such a certificate, where whole numbers, such as counts, are those drawn",
-    Evidence.BRANCHES: "such a certificate, where comparisons come out as at the points drawn",
-    Evidence.FACTOR: "a certificate for all dimensions of 1 + epsilon times the bound",
-    Evidence.ENCLOSED: "a certificate of an interval for the best constant at the sizes named",
+    Evidence.FACTOR: "such a certificate, or one for all dimensions, of a multiple of the bound",
+    Evidence.ENCLOSED: "a certificate of a constant below 1, where the bound is not negative",
+    Evidence.MET: "random points at which an identity holds; on other branches it is open",
     Evidence.CONFIRMED: "a counterexample, evaluated again with 40 and 80 digits",
     Evidence.DERIVED: "a derivation in words in the note, which the search agrees with",
     Evidence.EVERY: "each of the few instances that there are",
@@ -74,20 +77,58 @@ def of_certificate(
             count as not proved.
 
     >>> of_certificate({"kind": "constant", "ratio": ["1", "1.0005"]}).value
-    'enclosed'
+    'proved up to a factor'
     """
     if certificate["kind"] == "counterexample":
         return Evidence.FALSE
     if certificate["kind"] == "quadratic":
         return _of_theorem(certificate, premises)
     if certificate["kind"] == "constant":
-        high = Fraction(certificate["ratio"][1])  # below 1 nothing is said of negative bounds
-        return Evidence.SIZES if high == 1 or "bound" in certificate else Evidence.ENCLOSED
-    if certificate["kind"] == "identity" and certificate["branches"] not in ("none", "every one"):
-        return Evidence.BRANCHES
+        return _of_constant(certificate)
+    if certificate["branches"] not in ("none", "every one") and (
+        not certificate.get("every_branch") or "differ" in certificate
+    ):
+        return Evidence.MET
     if certificate.get("drawn"):
         return Evidence.WHOLE
     return Evidence.TIES if "ties" in certificate else Evidence.SIZES
+
+
+def strength(certificate: Mapping[str, Any]) -> tuple[int, int, int]:
+    """What certificates of one claim are ordered by, the strongest first.
+
+    The word, and of an identity for how many sizes it is proved, and for how many it is known.
+
+    >>> one = {"kind": "identity", "branches": "every one", "drawn": [], "sizes": [{}]}
+    >>> two = {**one, "sizes": [{"d": 1}, {"d": 2}]}
+    >>> strength(two) < strength(one)
+    True
+    """
+    sizes = certificate.get("sizes", ()) if certificate["kind"] == "identity" else ()
+    proved = sizes
+    if certificate.get("branches") not in (None, "none", "every one"):
+        proved = certificate.get("every_branch", ())
+    word = list(Evidence).index(of_certificate(certificate))
+    return word, -len(proved), -len(sizes)
+
+
+def _of_constant(certificate: Mapping[str, Any]) -> Evidence:
+    """The kind of what an interval for a bound's best constant says of the bound.
+
+    >>> for ratio in (["1", "1"], ["0.5", "0.6"], ["1", "1.05"], ["1.2", "1.3"]):
+    ...     print(_of_constant({"ratio": ratio}))
+    proved at sizes
+    enclosed
+    proved up to a factor
+    proved false
+    """
+    low, high = map(Fraction, certificate["ratio"])
+    if low > 1:
+        return Evidence.FALSE
+    if high > 1:
+        return Evidence.FACTOR
+    # below 1 nothing is said of negative bounds
+    return Evidence.SIZES if high == 1 or "bound" in certificate else Evidence.ENCLOSED
 
 
 def _of_theorem(

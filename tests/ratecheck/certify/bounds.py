@@ -94,3 +94,30 @@ def negative(x: Any, y: Any) -> rc.Sides:
     if y >= 0:
         return 0.9 * x, x
     return -(0.95 if -0.12345679 < y < -0.12345678 else 1.2) * x, -x
+
+
+@PAPER.upper("disk", ref="20", on={"x": rc.interval(), "y": rc.interval()})
+def disk(x: Any, y: Any) -> rc.Sides:
+    """False by a factor of 100 in a disk of radius 10^-9, which no search comes upon."""
+    near = (x - 0.3141) ** 2 + (y - 0.2718) ** 2 < 0.000000001**2
+    return np.where(near, 100 + 0 * x, (1 + x) / 4), 1 + 0 * x
+
+
+@PAPER.upper("peak", ref="21", on={"x": rc.interval(), "y": rc.interval()})
+def peak(x: Any, y: Any) -> rc.Sides:
+    """1/2 nearly everywhere, and 9/10 in such a disk."""
+    near = (x - 0.3141) ** 2 + (y - 0.2718) ** 2 < 0.000000001**2
+    return np.where(near, 9 + 0 * x, 5 + 0 * x), 10 + 0 * x
+
+
+@PAPER.upper("wedge", ref="22", on={"x": rc.positive(), "y": rc.positive(), "v": rc.ball("d")})
+def wedge(x: Any, y: Any, v: Any) -> rc.Sides:
+    """False in a thin wedge, up to a scale of x and y."""
+    share = y / x
+    return np.where((share > 0.31415) & (share < 0.31415001), 2 * x, x), x + y
+
+
+@PAPER.upper("entries", ref="23", on={"a": rc.interval(low=0.1), "b": rc.interval(low=0.1)})
+def entries(a: Any, b: Any) -> rc.Sides:
+    """The first entry is attained to a half, the second to a quarter; 0 <= 0 says nothing."""
+    return np.array([a, b, 0 * a]), np.array([2 * a, 4 * b, 0 * a])

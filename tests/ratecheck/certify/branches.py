@@ -112,3 +112,30 @@ def many(x):
 def undefined(x):
     """Where log x is none, zero takes its place on one side alone."""
     return np.where(np.log(x) <= 9**9, 0, 1) + 0 * x, 0 * x
+
+
+@PAPER.identity("hidden", ref="16", tex="x=x", on=NUMBERS)
+def hidden(x):
+    """Another number where x_1 is within 10^-60 of 1/3, which no float64 is."""
+    near = (10 + 0 * x[0]) ** -60
+    return np.where(np.abs(3 * x - 1) <= near, x + 1, x), x
+
+
+@PAPER.identity("thin", ref="17", tex="a=a", on={"a": rc.interval()})
+def thin(a):
+    """Another number where a is below 1/5000, which few random points are."""
+    return np.where(a < 0.0002, 2 * a, a), a
+
+
+@PAPER.identity("corner", ref="18", tex="a=a", on={"a": rc.interval(), "b": rc.interval("n")})
+def corner(a, b):
+    """Another number in a corner of three thin walls that no random point meets."""
+    wall = b.sum() - 3 * len(b) * (1 + 0 * a) / 10
+    thin = (np.abs(a - 0.37) < 0.00001) & (wall > 0) & (wall < 0.000001)
+    return np.where(thin, a + 1, a), a
+
+
+@PAPER.identity("slow", ref="19", tex="x=x", on=rc.Space(fields={"x": rc.reals(12)}))
+def slow(x):
+    """Four thousand branches, and a product that takes a while at a point."""
+    return np.abs(x) * (1 + x) ** 40, np.abs(-x) * (1 + x) ** 40

@@ -54,15 +54,18 @@ def test_it_is_short_and_imports_the_standard_library_alone() -> None:
 @pytest.mark.parametrize("paper", KEPT)
 def test_theorems_of_papers_are_verified_from_their_file_alone(paper: str) -> None:
     status, said = alone(CHECKER, KEPT[paper] / kept.FILE)
-    assert status == 0, said
     certificates = kept.read(KEPT[paper])["certificates"]
-    for one, line in zip(certificates, said.splitlines(), strict=True):
+    left = sum(one["kind"] in ("identity", "constant") for one in certificates)
+    assert status == (2 if left else 0), said
+    *lines, last = said.splitlines()
+    assert last == f"Nothing was decided of {left} of {len(certificates)} certificates"
+    for one, line in zip(certificates, lines, strict=True):
         begins = {
             "quadratic": f"follows for all dimensions: {one.get('theorem', {}).get('shows')}, if ",
             "counterexample": "the stated enclosures are apart. Not decided: that they are",
-        }.get(one["kind"], "needs the claim's function: ratecheck certify --check")
+        }.get(one["kind"], check.UNDECIDED)
         assert line.startswith(f"{one['id']}: {begins}"), line
-        assert line.endswith(". Nothing else was read")
+        assert line.endswith((". Nothing else was read", check.UNDECIDED))
 
 
 def test_it_says_from_what_a_bound_follows_and_what_is_not_decided(tmp_path: Path) -> None:
@@ -148,7 +151,7 @@ def test_false_data_are_refused(what: str, tmp_path: Path) -> None:
     content = of_kind(kind, "firm.lemma1" if kind == "quadratic" else "")
     path = tmp_path / "one.json"
     path.write_text(json.dumps(content))
-    assert alone(CHECKER, path)[0] == 0
+    assert alone(CHECKER, path)[0] == (2 if kind in ("identity", "constant") else 0)
     change(content)
     path.write_text(json.dumps(content))
     status, told = alone(CHECKER, path)
@@ -156,6 +159,27 @@ def test_false_data_are_refused(what: str, tmp_path: Path) -> None:
     assert told.startswith(f"{content['id']}: refused: ")
     assert said in told
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", ["identity", "constant"])
+def test_where_nothing_is_decided_the_exit_says_so(kind: str, tmp_path: Path) -> None:
+    """A script that asks for 0 must not take an unread certificate for a proof."""
+    path, both = tmp_path / "one.json", tmp_path / "both.json"
+    one, theorem = of_kind(kind), of_kind("quadratic", "firm.lemma1")
+    path.write_text(json.dumps(one))
+    status, said = alone(CHECKER, path)
+    assert status == 2
+    assert said.splitlines() == [
+        f"{one['id']}: {check.UNDECIDED}",
+        "Nothing was decided of 1 of 1 certificates",
+    ]
+    both.write_text(json.dumps({"certificates": [theorem, one]}))
+    status, said = alone(CHECKER, both)
+    assert (status, said.splitlines()[-1]) == (2, "Nothing was decided of 1 of 2 certificates")
+    both.write_text(json.dumps({"certificates": [theorem, one, 5]}))
+    assert alone(CHECKER, both)[0] == 1
+    both.write_text(json.dumps(theorem))
+    assert alone(CHECKER, both)[0] == 0
 
 
 def test_what_is_no_file_of_certificates_is_one_line(tmp_path: Path) -> None:

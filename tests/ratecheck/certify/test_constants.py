@@ -6,6 +6,7 @@ import base64
 import copy
 import json
 import math
+import re
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
@@ -24,12 +25,15 @@ from linsys.linalg.boxes_arithmetic import box_arithmetic
 from ratecheck._certify import constants
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.branch import Branching, grown
+from ratecheck._certify.check import apart
 from ratecheck._certify.cover import Coordinate, Cover, charts_of
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.examine import problem
+from ratecheck._certify.prove import prove_constant
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Space
 from ratecheck._commands.app import app
+from ratecheck._commands.certify_constants import line
 from ratecheck._processes.limit import TimeLimit
 from ratecheck._search.search import Effort
 from ratecheck._verdicts import certificates as kept
@@ -97,7 +101,86 @@ def test_what_is_not_enclosed_says_why() -> None:
     assert f"bounds.py:{line}, `return x, np.sin(x / 2) * 4`: TypeError" in reason
     content, reason = enclosed("vanishes", 2.0)
     assert content is None
-    assert reason.startswith("the limit ended it; nothing is known about x = ")
+    assert reason.startswith("the limit ended it; nothing is known where x in [")
+
+
+@pytest.mark.parametrize("name", ["disk", "wedge"])
+def test_a_bound_that_is_false_in_a_small_place_is_broken(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proof = prove_constant(ITEMS[name], limit=20.0)
+    assert proof.certificate is not None
+    assert proof.certificate["kind"] == "counterexample"
+    assert proof.reason.startswith("the attempt at a proof broke the claim: x = ")
+    assert verify(dict(proof.certificate)).startswith("violated: ")
+    assert of_certificate(proof.certificate) == Evidence.FALSE
+    assert "proved false by exact rationals; " in line(proof)
+    monkeypatch.setattr(constants, "_tightest", lambda *arguments: None)  # mutation
+    proof = prove_constant(ITEMS[name], limit=4.0)
+    assert proof.certificate is None or proof.certificate["kind"] == "constant"
+
+
+def test_a_larger_ratio_in_a_small_place_is_what_is_enclosed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = certificate("peak")
+    low, high = map(Fraction, content["ratio"])
+    assert low <= Fraction(9, 10) <= high <= Fraction(91, 100)
+    assert low > Fraction(89, 100)
+    monkeypatch.setattr(constants, "_tightest", lambda *arguments: None)  # mutation
+    proof = prove_constant(ITEMS["peak"], limit=4.0)
+    assert proof.certificate is not None
+    assert proof.certificate["ratio"][0] == "0.5"
+    assert float(proof.certificate["ratio"][1]) >= 0.9
+    told = re.fullmatch(r"the gap is where x in \[(.*), (.*)\], y in .*", proof.reason)
+    assert told is not None, proof.reason
+    assert float(told[1]) < 0.3141 + 2e-9
+    assert float(told[2]) > 0.3141 - 2e-9
+    assert proof.reason in line(proof)
+
+
+def test_the_middle_of_a_box_is_an_instance_of_the_space() -> None:
+    """Scaled into the ranges where the first box is one of many scales."""
+    rng = np.random.default_rng(7)
+    for name in ("scaled", "wedge", "difference", "sizes"):
+        claim = claim_of(name)
+        for sizes in claim.space.all_sizes()[:3]:
+            made = problem(claim, sizes)
+            low, high = made.cover.roots()
+            for _ in range(10):
+                at = rng.uniform(low[:, 0], high[:, 0])
+                fields = made.cover.instance(at)
+                assert claim.space.meets(fields)[0]
+                if name != "wedge":
+                    continue
+                assert fields["y"][0] / fields["x"][0] == pytest.approx(at[1] / at[0], rel=1e-9)
+
+
+def test_the_ratio_of_several_entries_is_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+    low, high = map(Fraction, certificate("entries")["ratio"])
+    assert low == Fraction(1, 2) <= high <= Fraction(501, 1000)
+    instance = {"a": 0.5, "b": 0.5}
+    assert constants.at_least(claim_of("entries"), instance) == Fraction(1, 2)
+    monkeypatch.setattr(constants, "_quotient", apart)  # mutation: the entry 0 <= 0 is nearest
+    assert constants.at_least(claim_of("entries"), instance) is None
+
+
+@pytest.mark.parametrize(
+    ("ratio", "word"),
+    [
+        (["1", "1"], Evidence.SIZES),
+        (["0.5", "0.6"], Evidence.ENCLOSED),
+        (["1", "1.0005"], Evidence.FACTOR),
+        (["0.5", "100"], Evidence.FACTOR),
+        (["1.2", "1.3"], Evidence.FALSE),
+    ],
+)
+def test_the_word_for_a_constant_says_whether_the_bound_is_proved(
+    ratio: list[str], word: Evidence
+) -> None:
+    one = {"kind": "constant", "ratio": ratio, "sizes": {}}
+    assert of_certificate(one) is word
+    assert kept.in_words(one).startswith(f"{word}: ratio in [")
 
 
 def test_bad_input_is_one_line() -> None:
@@ -421,7 +504,8 @@ def test_other_certificates_are_written_beside_those_of_constants(tmp_path: Path
     assert whole["unproved"] == []
     assert kept.enclosed(whole) == 1
     assert "| `bounds.mean` | n = 1 | 1 | 1.0005" in (tmp_path / kept.TABLES).read_text()
-    assert kept.in_words(whole["certificates"][0]).startswith("enclosed: ratio in [1, 1.0005")
+    said = kept.in_words(whole["certificates"][0])
+    assert said.startswith("proved up to a factor: ratio in [1, 1.0005")
 
 
 @pytest.mark.slow

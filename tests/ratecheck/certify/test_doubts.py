@@ -16,7 +16,7 @@ from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.at_a_point import Broken
 from ratecheck._certify.certificate import of_identity
 from ratecheck._certify.enclosures import Unprovable
-from ratecheck._certify.every_branch import Open, every_branch
+from ratecheck._certify.every_branch import every_branch
 from ratecheck._certify.identities import decide
 from ratecheck._certify.prove import prove
 from ratecheck._verdicts.certificates import in_words
@@ -30,8 +30,9 @@ ITEMS = claim.items
 
 @pytest.mark.parametrize("name", ["infinite", "opposite"])
 def test_an_infinite_side_is_equal_to_no_other(name: str) -> None:
-    with pytest.raises(Open, match="the sides differ: inf and "):
+    with pytest.raises(Broken, match="the sides differ at an instance") as told:
         every_branch(claim(name), {}, secrets.randbelow)
+    assert told.value.instance == {"x": 0.5}
 
 
 def test_sides_that_are_infinite_alike_are_equal() -> None:
@@ -100,8 +101,9 @@ def test_whole_numbers_are_tried_in_all_combinations_on_every_branch(
 ) -> None:
     with pytest.raises(Broken, match="the sides differ at an instance that a search finds"):
         decide(claim("one_branch"))
-    monkeypatch.setattr(identities, "_search", lambda claim: None)
-    assert decide(claim("one_branch")).every == ()
+    monkeypatch.setattr(identities, "_search", lambda claim, seconds: None)
+    with pytest.raises(Broken, match="the sides differ at an instance where doubts"):
+        decide(claim("one_branch"))
 
 
 def test_whole_numbers_that_are_drawn_would_miss_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +135,7 @@ def test_whole_numbers_that_are_drawn_are_named(name: str) -> None:
     assert content["drawn"] == ["k"]
     assert "whole" not in content
     assert words.startswith(of_certificate(content))
-    assert of_certificate(content) in (Evidence.WHOLE, Evidence.BRANCHES)
+    assert of_certificate(content) in (Evidence.WHOLE, Evidence.MET)
     assert words.count("for the whole numbers k that were drawn") == 2
 
 

@@ -14,7 +14,7 @@ import pytest
 import ratecheck as rc
 from linsys.linalg import degrees, precise, solve
 from linsys.linalg.degrees import NotRational, Rational, rational_arithmetic
-from ratecheck._certify import against_claims, at_a_point, identities
+from ratecheck._certify import against_claims, at_a_point, every_branch, identities
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.identities import Broken, decide
@@ -90,9 +90,11 @@ def test_a_limit_that_ends_a_product_of_matrices_is_one(monkeypatch: pytest.Monk
     """NumPy goes on with a product after an exception, and Python raises a SystemError for it."""
 
     def ended(*args: Any) -> Any:
-        raise SystemError("returned a result with an exception set") from TimeLimit("no answer")
+        error = SystemError("returned a result with an exception set")
+        error.__cause__ = TimeLimit("no answer")
+        raise SystemError("returned a result with an exception set") from error
 
-    monkeypatch.setattr(identities, "_at_a_point", ended)
+    monkeypatch.setattr(at_a_point, "_difference", ended)
     with pytest.raises(TimeLimit, match="no answer"):
         decide(claim("square"), limit=9.0)
 
@@ -315,8 +317,9 @@ def test_a_false_identity_that_the_points_miss_is_found_by_a_search(
 
     with pytest.raises(Broken, match="the sides differ at an instance that a search finds"):
         decide(above, below_half)
-    monkeypatch.setattr(identities, "_search", lambda claim: None)  # mutation
-    assert decide(above, below_half).compares
+    monkeypatch.setattr(identities, "_search", lambda claim, seconds: None)  # mutation
+    monkeypatch.setattr(every_branch, "instance_on", lambda *arguments: None)
+    assert decide(above, below_half).differ
 
 
 def test_the_search_is_of_identities_that_compare_and_ends(
@@ -333,7 +336,7 @@ def test_the_search_is_of_identities_that_compare_and_ends(
     monkeypatch.setattr(at_a_point, "_check_floats", lambda *arguments: None)
     assert decide(slow).compares
     searched: list[Claim] = []
-    monkeypatch.setattr(identities, "_search", searched.append)
+    monkeypatch.setattr(identities, "_search", lambda claim, seconds: searched.append(claim))
     decide(claim("square"))
     assert searched == []
     decide(claim("branch"))

@@ -118,16 +118,23 @@ def test_the_page_says_what_the_certificates_leave_open() -> None:
     identities = [one for one in every if one["kind"] == "identity"]
     plain = [one for one in identities if of_certificate(one) == Evidence.SIZES]
     ways = sum(one["branches"] == "every one" for one in plain)
-    some = sum("every_branch" in one for one in identities)
+    none = sum(one["branches"] == "none" for one in plain)
+    proved = [one for one in identities if of_certificate(one) != Evidence.MET]
+    (true, total) = (
+        sum(kept.counts(kept.read(one))["identities"][k] for one in KEPT.values()) for k in (0, 1)
+    )
+    some, met = sum("every_branch" in one for one in proved), words[Evidence.MET]
     theorems = sum(one["kind"] == "quadratic" for one in every)
     boxes, proofs = ((near[kind, True], near[kind, False]) for kind in ("constant", "quadratic"))
     page = " ".join(Path("docs/certificates.md").read_text().split())
     for said in (
-        f"| {words[Evidence.BRANCHES]} of the {len(identities)} are proved on the branches met, "
-        f"{some} of them for some sizes on every branch, {words[Evidence.WHOLE]} for whole numbers "
-        f"drawn and {words[Evidence.TIES]} but for ties; of the others {ways} compare numbers and "
-        f"are proved on every branch, and {len(plain) - ways} compare none: of these {len(plain)} "
-        "nothing is left open but the chance",
+        f"| every identity is proved for all numbers | {true} of {total} | {met} more hold on the "
+        f"branches met and are not counted, with which it would be {true + met}; of the "
+        f"{len(proved)} {some} are proved on every branch for some of their sizes, and for the "
+        f"others on the branches met, {words[Evidence.WHOLE]} for whole numbers drawn and "
+        f"{words[Evidence.TIES]} but for ties; {ways} more compare numbers and are proved on every "
+        f"branch, and {none} compare none: of these {ways + none} nothing is left open but the "
+        "chance",
         f"| {sum(boxes + proofs)} of the {bounds} bounds that hold | {sum(boxes)} by boxes, "
         f"{boxes[0]} of them at the smallest sizes of the space and {boxes[1]} at larger ones",
         f"{sum(proofs)} by a theorem for all dimensions and an instance near it, {proofs[0]} of "
@@ -256,14 +263,16 @@ def test_the_readme_adds_up_what_is_kept() -> None:
     number = {kind: sum(page.count(f"| {kind} |") for page in pages) for kind in Evidence}
     theorems = (Evidence.ALL, Evidence.ASSUMED, Evidence.STEP)
     alone, assumed, steps = (number[kind] for kind in theorems)
-    assert number[Evidence.FACTOR] == 0
+    some = sum(
+        "every_branch" in one and of_certificate(one) != Evidence.MET for one in every_certificate()
+    )
     readme = " ".join(Path("README.md").read_text().split())
     assert (
         f"Of {false} claims that are false at an instance {proved} are proved false, of "
-        f"{identities} identities {true} proved, {number[Evidence.BRANCHES]} of these on the "
-        f"branches met, {number[Evidence.WHOLE]} for whole numbers drawn and "
-        f"{number[Evidence.TIES]} but for ties, and of {bounds} bounds the best constant is known "
-        f"to 1 %; "
+        f"{identities} identities {true} proved, {some} of these for some of their sizes, "
+        f"{number[Evidence.WHOLE]} for whole numbers drawn and {number[Evidence.TIES]} but for "
+        f"ties, and {number[Evidence.MET]} more hold on the branches met; of {bounds} bounds the "
+        f"best constant is known to 1 %; "
         f"{alone + assumed + steps} bounds have a proof for all dimensions: {alone} without an "
         f"assumption, {assumed} under assumptions that it lists, and {steps} from statements that "
         f"are not proved so themselves"
@@ -319,8 +328,9 @@ KINDS = {
     "firm.batch_needed": Evidence.SIZES,
     "affpcl.never_worse_gain": Evidence.TIES,
     "ood.alg_1_corrected": Evidence.WHOLE,
-    "psl.S_sets": Evidence.BRANCHES,
-    "firm.lemma10_corrected": Evidence.ENCLOSED,
+    "firm.remark3": Evidence.MET,
+    "firm.lemma10_corrected": Evidence.FACTOR,
+    "firm.eq52_sharper": Evidence.FACTOR,
 }
 
 
@@ -362,7 +372,7 @@ def test_every_page_has_the_same_word_for_the_evidence(
         (["1. mine.lemma"], "0", Evidence.ALL, Evidence.ALL),
         (["1. mine.lemma"], "0", Evidence.ASSUMED, Evidence.ASSUMED),
         (["1. mine.lemma", "2. f is convex"], "0", Evidence.ALL, Evidence.ASSUMED),
-        (["1. mine.lemma"], "0", Evidence.BRANCHES, Evidence.STEP),
+        (["1. mine.lemma"], "0", Evidence.MET, Evidence.STEP),
         (["1. mine.lemma"], "0", Evidence.FACTOR, Evidence.STEP),
         (["1. mine.lemma"], "0", None, Evidence.STEP),
         ([], "1/1000000", None, Evidence.FACTOR),
@@ -495,7 +505,7 @@ def test_a_damaged_certificate_of_a_users_claim_is_none(
 
     def found(content: Any) -> Any:
         path.write_text(json.dumps(content))
-        return kept.left_by_certify(tmp_path, "mine.py", whole["id"])
+        return next(iter(kept.left_by_certify(tmp_path, "mine.py", whole["id"])), None)
 
     assert found(whole) == whole
     used = 0
@@ -510,12 +520,59 @@ def test_a_damaged_certificate_of_a_users_claim_is_none(
     assert used > len(whole)
 
 
+FALSE_CLAIM = '''
+import ratecheck as rc
+
+PAPER = rc.Paper("mine", "my paper")
+
+
+@PAPER.upper("half", ref="Lemma 1", on={"x": rc.interval()})
+def half(x):
+    """x <= x / 2."""
+    return x, x / 2
+'''
+
+
+def test_certificates_that_contradict_each_other_or_a_counterexample_are_said(
+    ratecheck: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (planted,) = (c for c in every_certificate() if c["id"] == "firm.eq15")
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(FALSE_CLAIM)
+    assert ratecheck("audit", "mine.py").code == 1  # it was expected to hold
+    before = " ".join(ratecheck("show", "mine.py::mine.half").out.split())
+    assert "confirmed at 40 and 80 digits" in before
+    assert "CONTRADICTORY" not in before  # and so it is with a certificate that says the same
+    assert ratecheck("certify", "mine.py").code == 0
+    shown = " ".join(ratecheck("show", "mine.py::mine.half").out.split())
+    assert "proved false by exact rationals" in shown
+    assert "CONTRADICTORY" not in shown
+    proved = Path("results/certificates/mine.half.json")
+    one = json.loads(proved.read_text())
+    theorem = {**planted, "id": "mine.half", "revision": one["revision"], "file": one["file"]}
+    proved.write_text(json.dumps(theorem))
+    said = (
+        "CONTRADICTORY: a certificate says proved for all dimensions, and a counterexample "
+        "confirmed: one is wrong"
+    )
+    for command in (("show", "mine.py::mine.half"), ("audit", "mine.py")):
+        assert said in " ".join(ratecheck(*command).out.split())
+    (told,) = json.loads(ratecheck("show", "mine.py::mine.half", "--json").out)
+    assert (told["contradiction"], told["evidence"]) == (said, "confirmed")
+    Path("results/certificates/mine.half.constant.json").write_text(json.dumps(one))
+    (told,) = json.loads(ratecheck("show", "mine.py::mine.half", "--json").out)
+    assert told["contradiction"].endswith("and a certificate proved false: one is wrong")
+    assert told["evidence"] == "proved false"
+    monkeypatch.setattr(report_kept, "PROVED", ())  # mutation
+    assert "CONTRADICTORY" not in ratecheck("show", "mine.py::mine.half").out
+
+
 def test_two_theorems_that_assume_each_other_prove_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def theorem(name: str, premise: str) -> dict[str, Any]:
         stated = {"assumes": {f"1. {premise}": "gap >= 0"}}
         return {"kind": "quadratic", "id": name, "excess": "0", "theorem": stated}
 
     proofs = {"mine.a": theorem("mine.a", "mine.b"), "mine.b": theorem("mine.b", "mine.a")}
-    monkeypatch.setattr(report_kept, "_certificate", lambda origin, name: proofs[name])
+    monkeypatch.setattr(report_kept, "_every", lambda origin, name: [proofs[name]])
     entry = replace(find_claims(["fslora.unbiased"])[0].entry, id="mine.a")
     assert decided(Item(entry, "mine.py", ""), "searched") == Evidence.STEP
