@@ -8,6 +8,7 @@ not seen in a causal model, and what is before it is masked.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,10 +23,19 @@ from lora_bridge._head import head_of
 from lora_bridge._memory import layers_of
 from lora_bridge._sharing import Layout
 
-__all__ = ["layers_below", "reused"]
+__all__ = ["SPENT", "layers_below", "reused"]
 
 #: Bytes of states that are kept of one model.
 _MOST = 1 << 30
+
+
+class _Clock:
+    """How long this process has computed states that it did not know, in seconds."""
+
+    seconds = 0.0
+
+
+SPENT = _Clock()
 
 
 class _States(OrderedDict[Any, Tensor]):
@@ -113,18 +123,33 @@ def reused(
             yield
         return
 
+    began = 0.0
+
+    def begin(module: nn.Module, inputs: Any) -> None:
+        nonlocal began
+        began = _now()
+
     def keep(module: nn.Module, inputs: Any, output: Tensor) -> None:
+        SPENT.seconds += _now() - began
         made = output.detach()
         if layout is not None:
             made = made.flatten(0, 1)[layout.places]
         for (key, place), row in zip(own, made, strict=True):
             states.keep(key, row[place].clone())
 
-    handle = layers[-1].register_forward_hook(keep)
+    handles = [layers[0].register_forward_pre_hook(begin), layers[-1].register_forward_hook(keep)]
     try:
         yield
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
+
+
+def _now() -> float:
+    """The time when all that was begun is done."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+    return time.perf_counter()
 
 
 def _sequences(below: int, flat: Batch) -> list[tuple[tuple[int, bytes], slice]] | None:

@@ -66,9 +66,9 @@ class Watch:
     """The base class of what is told of every run inside :func:`watched`; it does nothing.
 
     Attributes:
-        rounds: a run ends after so many rounds, and what it would have measured later is like its
-            first measurement: what is computed of it has the right shape and no meaning. None: a
-            run ends with its last round.
+        rounds: a run ends after so many rounds, which may become more in a step, and what it would
+            have measured later is like its first measurement: what is computed of it has the right
+            shape and no meaning. None: a run ends with its last round.
         first: first measurements, by the name of the function that measures. Where a run makes no
             round and these are known, they stand for its own.
     """
@@ -307,17 +307,17 @@ def _beginning(
 
     Where there are times between the first and the last, what is measured there is timed too.
     """
-    rounds, name = min(watch.rounds or 0, times[-1]), measure.__qualname__
+    t, rounds, name = 0, min(watch.rounds or 0, times[-1]), measure.__qualname__
     with memory_explained():
         if rounds or name not in watch.first:
             watch.first[name] = _appended({}, measure(state))
             watch.step("measurement")
-        for t in range(rounds):
-            state = advance(state, t)
+        while t < min(watch.rounds or 0, times[-1]):
+            state, t = advance(state, t), t + 1
             watch.step("round")
-        if rounds and len(times) > 2:
-            measure(state)
-            watch.step("measurement")
+            if t == rounds and len(times) > 2:
+                measure(state)
+                watch.step("measurement")
     return {name: np.repeat(row, len(times), axis=0) for name, row in watch.first[name].items()}
 
 

@@ -150,21 +150,26 @@ def _padded(
     """A row for every answer of every item, after its prompt."""
     most = _length_limit(tokenizer, items, max_length, too_long)
     made = Layout(tokenizer).rows([item.prompt for item in items], [answers(i) for i in items])
-    kept, cut = list[Row](), set[int]()
+    kept, cut, unfit = list[Row](), set[int](), dict[int, str]()
     for i, rows in enumerate(made):
         name = items[i].place or f"sample {i}"
         for row in rows:
             after = len(row.ids) - row.start
             room = most - max(1, row.fixed)
             if not 0 < after <= room:
-                raise InputError(
+                unfit.setdefault(
+                    i,
                     f"target of {name} must have 1 to {room} tokens, so that "
-                    f"max_length = {most} holds it; found {after}"
+                    f"max_length = {most} holds it; found {after}",
                 )
+                continue
             if len(row.ids) > most:
                 _refuse_too_long(name, len(row.ids), most, too_long)
                 cut.add(i)
             kept.append(row.cut(most))
+    if unfit:
+        first, *others = unfit.values()
+        raise InputError(first + f" (and {len(others)} more of {len(items)})" * bool(others))
     ids, starts = [row.ids for row in kept], [row.start for row in kept]
     return Encoded(_stack(tokenizer, ids, starts), most, len(cut), len(items))
 

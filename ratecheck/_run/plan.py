@@ -1,8 +1,8 @@
 """What an experiment on a language model will take, said before it begins, and fitted into a time.
 
-A worker makes the first blocks with their runs cut off (:mod:`lora_bridge.probe`), until a minute
-is over; the others are taken to be like these. While blocks are computed, workers count their steps
-on a :class:`Board`.
+A worker makes the first two blocks with their runs cut off (:mod:`lora_bridge.probe`), each for
+half a minute, and more of them where time is left; the others are taken to be like the later ones.
+While blocks are computed, workers count their steps on a :class:`Board`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lora_bridge.probe import Cost
     from lora_bridge.runs import Watch
 
-#: Seconds after which no further block is tried.
+#: Seconds for trying blocks.
 _PROBE_SECONDS = 60.0
 #: The least share of a profile's rounds that a budget may leave, where draws can go first.
 _LEAST_SHARE = 0.25
@@ -61,8 +61,15 @@ class Plan:
 
     @property
     def seconds(self) -> float:
-        """Of the whole, by the clock."""
-        return self.setup_s + math.ceil(self.missing / self.workers) * self.mean("seconds")
+        """Of the whole, by the clock.
+
+        The first block of a process takes longer than those that have texts in common with it.
+        """
+        if not self.costs:
+            return 0.0
+        first, *others = (cost.seconds for cost in self.costs)
+        later = math.ceil(self.missing / self.workers) - 1
+        return self.setup_s + first + later * float(np.mean(others or [first]))
 
     @property
     def setup_s(self) -> float:
@@ -94,6 +101,7 @@ class Plan:
             "round_s": self.mean("round_s"),
             "measurement_s": self.mean("measurement_s"),
             "setup_s": self.setup_s,
+            "once_s": self.mean("once_s"),
             "other_s": self.mean("other_s"),
             "seconds": self.seconds,
             "memory": self.memory,
@@ -112,7 +120,8 @@ class Plan:
             f"{total['runs']:,} runs of {total['rounds']:,} rounds and "
             f"{total['measurements']:,} measurements, {_short(total['tokens'])} tokens",
             f"tried: {tried} block{'s' * (tried > 1)}; a round took {duration(total['round_s'])}, "
-            f"a measurement {duration(total['measurement_s'])}, the rest of a block "
+            f"a measurement {duration(total['measurement_s'])}, what is computed once "
+            f"for a text {duration(total['once_s'])}, the rest of a block "
             f"{duration(self.mean('other_s'))}, what comes before {duration(self.setup_s)}",
             f"about {at_least}{duration(self.seconds)} with {self.workers} "
             f"block{'s' * (self.workers > 1)} at a time, {_gigabytes(self.memory)} of memory"
@@ -169,16 +178,19 @@ def _probe(
     experiment, end = registry.find_experiment(reference), time.perf_counter() + seconds
     config = experiment.config_type(**values)
     costs: list[Cost] = []
-    for block in blocks:
-        left = end - time.perf_counter()
-        if costs and left <= 0:
+    took = 0.0
+    for i, block in enumerate(blocks):
+        begun = time.perf_counter()
+        left = end - begun
+        if costs and left <= took:
             break
         context = Context(threads)
 
         def compute(block: Block = block, context: Context = context) -> None:
             experiment.compute(config, block, context)
 
-        costs.append(probed(compute, max(0.0, left)))
+        costs.append(probed(compute, left if i > 1 else seconds / 2))
+        took = time.perf_counter() - begun if i else 0.0  # the first one reads the model
     return costs
 
 

@@ -293,6 +293,9 @@ def test_a_file_of_one_domain_is_dealt_by_answers(model_folder: Path, tmp_path: 
     cut = sum(prompt[4].isdigit() for prompt in asked)
     said = DeviceSetup(replace(config, max_length=most)).draw("test", 0).name
     assert said.endswith(f"facts_train.json; {cut} of 80 samples cut to {most} tokens")
+    others = rf"\(and {len(shares) - 1} more of {len(shares)}\)$"
+    with pytest.raises(InputError, match=rf"^target of record .* max_length = 3 .* {others}"):
+        DeviceSetup(replace(config, max_length=3)).draw("test", 0)
     with pytest.raises(InputError, match="more than tests = 80"):
         DeviceSetup(replace(config, tests=80)).draw("test", 0)
     with pytest.raises(InputError, match="question for each of devices = 99 beside the tests"):

@@ -356,6 +356,9 @@ def test_what_is_too_long_is_named_or_cut_from_the_left() -> None:
     assert tokenizer.decode(made["input_ids"][1]) == "<s>xy</s>"
     with pytest.raises(InputError, match="target of sample 0 must have 1 to 3 tokens, so"):
         encode_examples(tokenizer, [Example("a", "xyz")], max_length=4, too_long="cut")
+    answers = [Example("q", answer) for answer in ("a", "abc", "abcd", "b")]
+    with pytest.raises(InputError, match=r"target of sample 1 .*; found 4 \(and 1 more of 4\)$"):
+        encode_examples(tokenizer, answers, max_length=4, too_long="cut")
     with pytest.raises(InputError, match="the same number of choices, 2 or more; found"):
         encode_choices(tokenizer, [Example("q", "a", ("a", "b")), Example("q", "a")])
     with pytest.raises(InputError, match="at least one sample; found none"):

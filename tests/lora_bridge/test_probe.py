@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import pytest
 import torch
 
 from linsys import InputError
+from lora_bridge import _prefix
+from lora_bridge._memory import layers_of
+from lora_bridge.bank import AdapterBank
 from lora_bridge.probe import free_memory, probed
 from lora_bridge.runs import Values, Watch, repeated, watched
-from tests.lora_bridge._models import small_model
+from tests.lora_bridge._models import small_model, token_loss
 
 
 class _Steps(Watch):
@@ -84,8 +88,8 @@ def test_a_probe_counts_what_the_whole_computation_makes(seconds: float) -> None
         steps.made["measurement"],
     )
     assert cost.complete
-    # two rounds of every run, or of the first alone where there is no time
-    assert short.rounds == cost.timed == (2 if seconds == 0 else 6)
+    # the first run, and two rounds of the others; two of the first alone where there is no time
+    assert short.rounds == cost.timed == (2 if seconds == 0 else 5 + 2 + 2)
     assert cost.seconds > 0
     assert cost.memory > 1_000_000
 
@@ -143,6 +147,71 @@ def test_a_single_long_round_beside_many_short_ones_counts_once() -> None:
 
     cost = probed(lambda: [run(100, 7), run(1, 50)])
     assert cost.tokens == pytest.approx(100 * 7 + 50, rel=1e-12)
+    # without time, too, whatever comes first
+    cost = probed(lambda: [run(1, 50), run(100, 7), run(100, 7)], 0.0)
+    assert cost.timed == 1 + 2
+    assert cost.tokens == pytest.approx(50 + 200 * 7, rel=1e-12)
+
+
+def test_other_runs_go_on_as_the_first_one_did() -> None:
+    model = small_model("llama")
+
+    def run(rounds: int, size: int) -> None:
+        def advance(x: torch.Tensor, t: int) -> torch.Tensor:
+            many = 10 if t % 3 == 0 or t == 7 else 1  # a rollout, and what is tested at the end
+            model(input_ids=torch.zeros(many, size, dtype=torch.long))
+            return x
+
+        repeated("a", advance, torch.ones(1), [rounds], lambda x: {"x": x})
+
+    cost = probed(lambda: [run(8, 3), run(8, 5)])
+    assert cost.timed == 8 + 2
+    assert cost.tokens == pytest.approx((4 * 10 + 4) * (3 + 5), rel=1e-12)
+
+
+def _turned(clock: list[float], seconds: float, *call: Any) -> None:
+    clock[0] += seconds
+
+
+def test_what_is_computed_once_for_a_text_is_no_part_of_a_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+    bank = AdapterBank(small_model("llama"), ["layers.1.mlp.down_proj"], reuse=True)
+    for layer, seconds in zip(layers_of(bank.model), (1.0, 0.01), strict=True):
+        turn = partial(_turned, clock, seconds)
+        layer.self_attn.register_forward_hook(turn)
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+
+    def read(*texts: int) -> None:
+        ids = torch.tensor([[[text + 1] * 5] for text in texts]).transpose(0, 1)
+        X = torch.zeros(1, 1, bank.width)
+        bank.read(X, {"input_ids": ids, "attention_mask": ids.clip(max=1)}, token_loss)
+
+    def run(first: int) -> None:
+        def advance(x: torch.Tensor, t: int) -> torch.Tensor:
+            read(first + t % 4)
+            return x
+
+        def measure(x: torch.Tensor) -> dict[str, float]:
+            read(first + 4, first + 5)
+            return {"x": 0.0}
+
+        repeated("a", advance, torch.ones(1), [0, 6, 12], measure)
+
+    def compute() -> None:
+        for first in (0, 6, 6):
+            run(first)
+
+    cost = probed(compute)
+    assert (cost.timed, cost.complete) == (12 + 2 + 2, True)
+    assert cost.round_s == pytest.approx(0.01, rel=1e-9)
+    assert cost.measurement_s == pytest.approx(0.01, rel=1e-9)
+    assert cost.once_s == pytest.approx(5 + 5, rel=1e-9)
+    planned, clock[0] = cost.seconds, 0.0
+    _prefix._kept.clear()
+    compute()
+    assert clock[0] == pytest.approx(planned, rel=1e-9)
 
 
 def test_what_is_tested_at_both_ends_alone_counts_twice() -> None:

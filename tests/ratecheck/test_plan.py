@@ -40,7 +40,8 @@ COST = Cost(
     round_s=1.0,
     measurement_s=5.0,
     setup_s=10.0,
-    other_s=20.0,
+    once_s=7.0,
+    other_s=13.0,
     round_tokens=1000.0,
     measurement_tokens=100.0,
     memory=2_000_000_000,
@@ -75,6 +76,8 @@ def _needed(config: _Sizes) -> float:
 
 def test_the_time_of_a_plan_is_that_of_its_blocks_one_after_the_other() -> None:
     assert PLAN.seconds == 10 + 3 * (400 * 1.0 + 20 * 5.0 + 20.0) == _needed(_Sizes())
+    cheaper = replace(COST, once_s=1.0)  # the first of a process has computed what is in common
+    assert replace(PLAN, costs=(COST, cheaper, cheaper)).seconds == 10 + 520 + 2 * 514
     assert PLAN.memory == 4_000_000_000
     assert PLAN.to_dict()["tokens"] == 5 * (400 * 1000 + 20 * 100)
 

@@ -96,7 +96,11 @@ class FirmConfig(TunedConfig):
     gammas: tuple[float, ...] = (0.003,)
     seeds: int = 5
     batch: int = 16
-    tests: int = rc.param(512, doc="prompts that are held out, but at most a quarter of all.")
+    tests: int = rc.param(
+        512,
+        doc="prompts that are held out, but at most a quarter of all; without a file these are "
+        "clients x prompts and as many as are to be held out.",
+    )
     max_length: int = rc.param(24, low=1)
     reward_models: tuple[Path, ...] = rc.param(
         (), doc="folders of the rewards' models; letters without them."

@@ -85,9 +85,13 @@ def notes_on_runs(config: FirmConfig, table: rc.Table) -> list[str]:
         f"{held}); advantages {'' if config.whitened else 'not '}whitened; losses are means over "
         f"{_MEANS[config.average]}"
     )
+    tests = int(table["tests"][0])
+    fewer = (
+        f", at most a quarter of all, for tests = {config.tests}" if tests < config.tests else ""
+    )
     return [
         f"{table['what'][0]}; {config.seeds} seeds derived from {config.seed}",
-        f"gain: what training adds to a reward on {int(table['tests'][0])} held-out prompts",
+        f"gain: what training adds to a reward on {tests} held-out prompts{fewer}",
         f"step size {table['alpha'][0]:g}; {switches}",
         f"last rollouts: KL divergence {last['kl_token'].mean():.3f} per token, "
         f"{last['kl_sequence'].mean():.2f} per response",
