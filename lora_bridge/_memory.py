@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -111,16 +111,22 @@ def _text(path: Path | str) -> str:
 
 
 @contextmanager
-def recomputed(model: Any) -> Iterator[None]:
-    """Inside, passes keep what enters a layer; backward passes, inside too, compute it again."""
-    layers = layers_of(model)
-    for layer in layers:
-        layer.forward = partial(checkpoint, layer.forward, use_reentrant=False)
+def replaced(modules: Sequence[nn.Module], forward: Callable[[Any], Any]) -> Iterator[None]:
+    """Inside, every module computes ``forward(module)`` instead."""
     try:
+        for module in modules:
+            module.forward = forward(module)
         yield
     finally:
-        for layer in layers:
-            del layer.forward
+        for module in modules:  # Ctrl-C may have come before all were replaced
+            vars(module).pop("forward", None)
+
+
+def recomputed(model: Any) -> AbstractContextManager[None]:
+    """Inside, passes keep what enters a layer; backward passes, inside too, compute it again."""
+    return replaced(
+        layers_of(model), lambda layer: partial(checkpoint, layer.forward, use_reentrant=False)
+    )
 
 
 def layers_of(model: Any) -> list[nn.Module]:

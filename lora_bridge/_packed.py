@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
-from lora_bridge._memory import free_memory
+from lora_bridge._memory import free_memory, replaced
 
 __all__ = ["packed"]
 
@@ -54,13 +55,8 @@ def packed(model: nn.Module, *, gradients: bool = False) -> Iterator[list[nn.Lin
             differentiable; they take a copy of each matrix's transpose.
     """
     chosen = _chosen(model, 2 if gradients else 1)
-    try:
-        for module in chosen:
-            module.forward = _multiply(module, gradients)  # type: ignore[method-assign, assignment]
+    with replaced(chosen, partial(_multiply, gradients=gradients)):
         yield list(chosen)
-    finally:
-        for module in chosen:
-            del module.forward
 
 
 def _chosen(model: nn.Module, copies: int) -> list[nn.Linear]:

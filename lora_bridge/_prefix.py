@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from lora_bridge._batches import Batch
 from lora_bridge._head import head_of
-from lora_bridge._memory import layers_of
+from lora_bridge._memory import layers_of, replaced
 from lora_bridge._sharing import Layout
 
 __all__ = ["SPENT", "layers_below", "reused"]
@@ -119,7 +119,7 @@ def reused(
         for row, (_, place), rows in zip(padded, own, known, strict=True):
             row[place] = rows
         output = padded if layout is None else padded.flatten(0, 1)[layout.source]
-        with _forward(layers, lambda *inputs, **named: output):
+        with replaced(layers, lambda layer: lambda *inputs, **named: output):
             yield
         return
 
@@ -179,15 +179,3 @@ def _sequences(below: int, flat: Batch) -> list[tuple[tuple[int, bytes], slice]]
     spans = [slice(start, end) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     rows = zip(ids.cpu().numpy(), spans, strict=True)
     return [((below, row[place].tobytes()), place) for row, place in rows]
-
-
-@contextmanager
-def _forward(layers: Sequence[nn.Module], function: Callable[..., Any]) -> Iterator[None]:
-    """Inside, layers compute this instead."""
-    for layer in layers:
-        layer.forward = function
-    try:
-        yield
-    finally:
-        for layer in layers:
-            del layer.forward

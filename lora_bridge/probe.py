@@ -163,7 +163,8 @@ class Probe(Watch):
 
         def rounds(name: str) -> float:
             long = self._longest
-            total = partial(_of_rounds, getattr(long, name) if long else [])
+            of = _once_of_rounds if name == "once" else _of_rounds
+            total = partial(of, getattr(long, name) if long else [])
             return _mean(timed["round"], name, total, long)
 
         inside = sum(sum(s.seconds) + sum(s.once) for each in timed.values() for s in each)
@@ -248,6 +249,14 @@ def _of_rounds(long: Sequence[float], count: int, made: Sequence[float]) -> floa
     later = long[len(long) // 2 :]
     whole = sum(long[:count]) + max(0, count - len(long)) * sum(later) / len(later)
     return sum(made) * whole / sum(long[: len(made)])
+
+
+def _once_of_rounds(long: Sequence[float], count: int, made: Sequence[float]) -> float:
+    """The same of what is computed once for a text.
+
+    Where the first texts are known the others will be, though no block before has come to them.
+    """
+    return _of_rounds(long, count, made[:_ROUNDS])
 
 
 def _of_measurements(count: int, made: Sequence[float]) -> float:

@@ -44,6 +44,22 @@ def test_products_are_alike_and_modules_are_put_back(model: nn.Sequential) -> No
     assert not any("forward" in vars(module) for module in model)
 
 
+def test_ctrl_c_while_copies_are_made_puts_modules_back(
+    model: nn.Sequential, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = _packed._multiply
+
+    def stopped(module: nn.Linear, gradients: bool) -> Callable[[Tensor], Tensor]:
+        if module is model[1]:
+            raise KeyboardInterrupt
+        return original(module, gradients)
+
+    monkeypatch.setattr(_packed, "_multiply", stopped)
+    with pytest.raises(KeyboardInterrupt), packed(model):
+        pass
+    assert not any("forward" in vars(module) for module in model)
+
+
 def test_gradients_of_the_inputs_are_alike(model: nn.Sequential) -> None:
     x = torch.randn(2, 9, 70, requires_grad=True)
 
