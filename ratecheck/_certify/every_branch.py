@@ -44,6 +44,8 @@ from ratecheck._processes.limit import TimeLimit
 
 #: So many branches are looked at.
 MOST = 4096
+#: With more branches on which nothing is decided no others are looked at.
+_MOST_OPEN = 64
 #: CPU seconds in which instances are looked for on the branches of given sizes where sides differ.
 _SECONDS = 10.0
 #: With a smaller share of them left no more is looked for.
@@ -97,6 +99,9 @@ def every_branch(claim: Claim, sizes: Sizes, draw: Draw) -> Branches:
                 return _all_of(claim, sizes, draw, point, free)
             except Open as error:
                 reasons.append(error)
+            except TimeLimit:
+                if not any(error.differ for error in reasons):
+                    raise
     raise max(reversed(reasons), key=lambda error: error.differ)
 
 
@@ -194,6 +199,8 @@ class _Looked:
                 self.reasons.append(str(error))
             if found is not None and found.ruled:
                 self.reasons.append("a rule needs a sign that may be another one at other points")
+            if len(self.reasons) > _MOST_OPEN:
+                raise Open(self.reasons[0])
             if len(branching.taken) < len(forced):
                 raise Open("the branches are other ones at each point")
             if first:

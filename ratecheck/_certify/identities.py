@@ -191,6 +191,7 @@ def decide(
     rest = None if limit is None else _left(limit, start)
     complete, failed = _on_every_branch(claim, draw, known if compares else (), rest, every)
     missing = len(known) - len(complete) if compares else 0
+    differ = [error for error in failed if isinstance(error, Open) and error.differ]
     met = {(number, p.outcomes) for number, some in decided.items() for p in some.points}
     covered = [some.whole for some in decided.values()]
     return Decided(
@@ -202,8 +203,8 @@ def decide(
         branches=len(met),
         compares=compares,
         every=tuple(one for one in known if any(one == other for other, _ in complete)),
-        open=f"{missing} of the sizes: {failed[0] if failed else _NO_TIME}" if missing else "",
-        differ=any(isinstance(error, Open) and error.differ for error in failed),
+        open=f"{missing} of the sizes: {[*differ, *failed, _NO_TIME][0]}" if missing else "",
+        differ=bool(differ),
         ways=sum(found.count for _, found in complete),
         formal=any(point.formal for point in points),
         chance=max([one.chance for one in decided.values()] + [b.chance for _, b in complete])

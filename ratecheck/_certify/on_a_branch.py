@@ -36,7 +36,7 @@ _DIGITS = (0, 1, 2, 4, 8)
 #: What stands for the distance from a branch where it is not a number.
 _FAR = 1e9
 _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-#: So many comparisons of a branch are named.
+#: The comparisons of so many lines are named.
 _NAMED = 4
 
 
@@ -71,13 +71,15 @@ class Branch:
 
 def named(branch: Branch, draw: Draw) -> str:
     """Which branch it is: its comparisons, with their lines and outcomes."""
-    told: dict[str, None] = {}
+    told: dict[str, list[str]] = {}
     for step in branch.steps(draw):
         if step.place is not None:
-            sign, way = _SIGNS[step.relation], "true" if step.outcome else "false"
-            told[f"{line_of(step.place)}: {sign} is {way}"] = None
-    more = f"; and {len(told) - _NAMED} more" if len(told) > _NAMED else ""
-    return f"where {'; '.join([*told][:_NAMED])}{more}" if told else "on a branch"
+            outcome = f"{_SIGNS[step.relation]} is {'true' if step.outcome else 'false'}"
+            outcomes = told.setdefault(line_of(step.place), [])
+            outcomes += [outcome] if outcome not in outcomes else []
+    lines = [f"{line}: {', '.join(outcomes)}" for line, outcomes in told.items()]
+    more = f"; and {len(lines) - _NAMED} more" if len(lines) > _NAMED else ""
+    return f"where {'; '.join(lines[:_NAMED])}{more}" if lines else "on a branch"
 
 
 class _Found(Exception):

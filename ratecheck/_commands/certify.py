@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,8 @@ def prove(
         doing = progress.doing if progress else lambda what: None
         work = _proofs(items, results, LIMIT if limit is None else limit, doing)
         for number, (position, proof) in enumerate(work):
-            proofs[position] = proof
+            left = kept.left_by_certify(out, items[position].origin, proof.id)
+            proofs[position] = proof = _stronger(left, proof, items[position])
             if proof.certificate is not None:
                 text = json.dumps(proof.certificate, indent=1) + "\n"
                 write_whole(out / kept.file_of(proof.id), text.encode())
@@ -75,25 +76,28 @@ def prove(
 
 def _best(keep: Path, proofs: Sequence[Any], items: Sequence[Item]) -> list[Any]:
     """The proofs, but for those of which the folder has a stronger one of the same revision."""
+    before = kept.read(keep)["certificates"] if (keep / kept.FILE).is_file() else []
+    return [
+        _stronger([one for one in before if one["id"] == proof.id], proof, item)
+        for proof, item in zip(proofs, items, strict=True)
+    ]
+
+
+def _stronger(before: Sequence[Mapping[str, Any]], proof: Any, item: Item) -> Any:
+    """A proof, or one from before of the same revision that says more and is verified."""
     from ratecheck._certify.against_claims import Refused, verify
     from ratecheck._certify.prove import Proof
 
-    if not (keep / kept.FILE).is_file():
-        return list(proofs)
-    before = {one["id"]: one for one in kept.read(keep)["certificates"]}
-    best = []
-    for proof, item in zip(proofs, items, strict=True):
-        one = before.get(proof.id)
-        # the constant of a bound without another proof stays in any case
-        current = one is not None and one["revision"] == kept.revision(item.origin)
-        if one is not None and current and one["kind"] != "constant":
-            weaker = proof.certificate is None or strength(one) < strength(proof.certificate)
+    for one in before:
+        # the constant of a bound stays beside whatever else is proved
+        if one["kind"] == "constant" or one["revision"] != kept.revision(item.origin):
+            continue
+        if proof.certificate is None or strength(one) < strength(proof.certificate):
             with contextlib.suppress(Refused, InputError):
-                if weaker and verify(one, [item.origin]):
-                    now = proof.reason if proof.certificate is None else in_words(proof.certificate)
-                    proof = Proof(proof.id, one, f"{_STAYS}; it would be: {now}")
-        best.append(proof)
-    return best
+                verify(one, [item.origin])
+                now = proof.reason if proof.certificate is None else in_words(proof.certificate)
+                return Proof(proof.id, one, f"{_STAYS}; it would be: {now}")
+    return proof
 
 
 def _beside_others(keep: Path, whole: kept.Kept, names: Collection[str]) -> kept.Kept:

@@ -124,8 +124,9 @@ def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:
     where = f"{_of_sizes(certificate)}{of_whole(certificate)}{_of_branches(certificate)}"
     if kind != Evidence.MET and "every_branch" in certificate:  # the sizes that it is proved for
         some = {**certificate, "sizes": certificate["every_branch"], "all_sizes": False}
-        where = f"{_of_sizes(some)}{of_whole(some)}, on every branch {_ways(some)}{_open(some)}"
-    return f"{kind}: {where}, but for a chance below 2^{certificate['log2_chance']}"
+        where = f"{_of_sizes(some)}{of_whole(some)}, on every branch {_ways(some)}"
+    chance = f", but for a chance below 2^{certificate['log2_chance']}"
+    return f"{kind}: {where}{chance}{_open(certificate)}"
 
 
 #: What a proved constant is about: the boxes are those that a space's coordinates fill.
@@ -228,14 +229,11 @@ def _of_branches(identity: Mapping[str, Any]) -> str:
     ', on every branch (12 ways)'
     >>> _of_branches({"branches": "every one", "ways": 12, "ties": "left out"})
     ', on every branch (12 ways) but where numbers that it compares are equal'
-    >>> _of_branches({"branches": "those that the points met", "open": "2 of the sizes: a rule"})
-    '; open on other branches for 2 of the sizes: a rule'
     """
     if identity["branches"] == "every one":
         return f", on every branch {_ways(identity)}"
     some = len(identity.get("every_branch", ()))
-    every = f", for {some} of its sizes on every branch {_ways(identity)}" if some else ""
-    return f"{every}{_open(identity)}"
+    return f", for {some} of its sizes on every branch {_ways(identity)}" if some else ""
 
 
 def _ways(identity: Mapping[str, Any]) -> str:
@@ -245,7 +243,11 @@ def _ways(identity: Mapping[str, Any]) -> str:
 
 
 def _open(identity: Mapping[str, Any]) -> str:
-    """For how many sizes an identity is not decided on some branch, and why."""
+    """For how many sizes an identity is not decided on some branch, and why.
+
+    >>> _open({"branches": "those that the points met", "open": "2 of the sizes: a rule"})
+    '; open on other branches for 2 of the sizes: a rule'
+    """
     return f"; open on other branches for {identity['open']}" if "open" in identity else ""
 
 

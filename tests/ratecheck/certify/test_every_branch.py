@@ -108,7 +108,11 @@ def test_what_is_not_known_on_some_branch_is_left_open(
 @pytest.mark.parametrize(
     ("name", "sizes", "where"),
     [
-        ("rare", {"d": 1}, "`return np.where(np.abs(x - 1) <= near, x + 1, x), x`: <= is true"),
+        (
+            "rare",
+            {"d": 1},
+            "`return np.where(np.abs(x - 1) <= near, x + 1, x), x`: >= is false, <= is true",
+        ),
         ("signed", {"d": 1}, "on a branch"),
         ("thin", {}, "`return np.where(a < 0.0002, 2 * a, a), a`: < is true"),
         ("corner", {"n": 2}, "`thin = (np.abs(a - 0.37) < 0.00001) & (wall > 0)"),
@@ -377,7 +381,9 @@ def test_a_weaker_result_does_not_replace_what_is_kept(
     said = " ".join(ratecheck(*command, "--limit", "0.2").out.split())
     assert branches() == "every one"
     assert "kept from before, as what was proved now says less; it would be: holds on" in said
-    monkeypatch.setattr(certify, "_best", lambda keep, proofs, items: proofs)  # mutation
+    (one,) = Path("out").iterdir()
+    assert json.loads(one.read_text())["branches"] == "every one"
+    monkeypatch.setattr(certify, "_stronger", lambda before, proof, item: proof)  # mutation
     ratecheck(*command, "--limit", "0.2")
     assert branches() == "those that the points met"
     text = Path("kept/certificates.json").read_text()

@@ -470,9 +470,9 @@ def test_certificates_of_a_users_claims_are_found_where_certify_left_them(
     assert ratecheck("audit", "mine.py").code == 0
     assert evidence() == ["searched", "searched", "searched"]
     assert ratecheck("certify", "mine.py").code == 0
-    assert evidence() == ["proved at sizes", "proved on branches met", "searched"]
+    assert evidence() == ["proved at sizes", "holds on branches met", "searched"]
     assert ratecheck("certify", "mine.py::mine.mean", "--constant").code == 0
-    assert evidence() == ["proved at sizes", "proved on branches met", "proved at sizes"]
+    assert evidence() == ["proved at sizes", "holds on branches met", "proved at sizes"]
     page = " ".join(ratecheck("audit", "mine.py").out.split())
     assert (
         "Certificates: as the file says, and not checked anew: ratecheck certify --check "
@@ -481,13 +481,12 @@ def test_certificates_of_a_users_claims_are_found_where_certify_left_them(
     )
     shown = " ".join(ratecheck("show", "mine.py::mine.larger").out.split())
     assert (
-        "proved on branches met: all of its space (one size), but for a chance below 2^-100"
-        in shown
+        "holds on branches met: all of its space (one size), but for a chance below 2^-100" in shown
     )
     assert "ratecheck certify mine.py::mine.larger" in shown
     assert ratecheck("report").code == 0
     assert (
-        "proved on branches met: all of its space (one size)"
+        "holds on branches met: all of its space (one size)"
         in Path("results/report.html").read_text()
     )
     Path("mine.py").write_text(USERS.replace("3 * x**2", "2 * x**2 + x**2"))
