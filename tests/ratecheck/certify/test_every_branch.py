@@ -134,6 +134,7 @@ def test_an_instance_is_found_on_a_branch_that_no_random_point_meets(
     assert left.value.differ
 
 
+@pytest.mark.slow
 def test_the_search_for_an_instance_goes_by_what_the_comparisons_miss(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -184,6 +185,7 @@ def test_sizes_on_every_branch_are_proved_where_others_are_open() -> None:
     assert of_certificate({**content, "differ": True}) == Evidence.MET
 
 
+@pytest.mark.slow
 def test_an_identity_takes_its_limit_once() -> None:
     started = time.process_time()
     found = decide(claim("slow"), limit=2.0)
@@ -366,6 +368,7 @@ def test_a_logarithm_or_a_sine_depends_on_the_point() -> None:
         assert all(one.constant for one in (Rational(5).log(), Rational(2).sqrt()))
 
 
+@pytest.mark.slow
 def test_a_weaker_result_does_not_replace_what_is_kept(
     ratecheck: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
