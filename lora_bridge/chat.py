@@ -26,9 +26,9 @@ from lora_bridge.templates import is_chat
 __all__ = ["AFTER", "BEFORE", "NOTHING", "Chat", "ask", "open_chat", "talk"]
 
 #: The model alone, and with its adapters.
+BEFORE, AFTER = "before", "after"
 #: What is shown in the place of an answer without a letter.
 NOTHING = "(nothing)"
-BEFORE, AFTER = "before", "after"
 #: What the user's words begin with; answers begin with who gives them.
 _USER = "you> "
 _HELP = (

@@ -254,6 +254,8 @@ class _Form:
         if len(choices) < 2 or len(choices) != len(example.choices):
             known = "with names" if self.labels else "that are known in full"
             instead = len(choices) or f"{len(choices)}: score tells choices apart"
+            if len(example.choices) > 1 and not self.labels:
+                instead = f"{len(choices)}, but names, which `--labels` scores"
             raise InputError(f"{place} must have choices {known}; found {instead}")
 
     def tokens(self, example: Example) -> list[_Choice]:

@@ -42,6 +42,7 @@ from ratecheck._commands.arguments import (
     Map,
     Mean,
     Model,
+    ModelOfRun,
     ModelProfile,
     Names,
     NoFigures,
@@ -250,7 +251,7 @@ def sweep(
 )
 def bridge(
     name: OnModel,
-    model: Model = None,
+    model: ModelOfRun = None,
     data: Data = None,
     profile: ModelProfile = "quick",
     prompt: Prompt = None,

@@ -206,12 +206,13 @@ File = Annotated[
     ),
 ]
 Open = Annotated[bool, typer.Option("--open", help="Show the page in the browser.")]
-Model = Annotated[
+_MODELS = "A folder, a GGUF file, a name of `ratecheck model`, or hub:NAME to download one."
+_SMALL = "a small one, made here"
+Model = Annotated[Path | None, typer.Option(metavar="MODEL", help=_MODELS, show_default=_SMALL)]
+ModelOfRun = Annotated[
     Path | None,
     typer.Option(
-        metavar="MODEL",
-        help="A folder, a GGUF file, a name of `ratecheck model`, or hub:NAME to download one.",
-        show_default="a small one, made here; smollm2 with --profile laptop",
+        metavar="MODEL", help=_MODELS, show_default=f"{_SMALL}; smollm2 with --profile laptop"
     ),
 ]
 Data = Annotated[

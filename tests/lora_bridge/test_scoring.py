@@ -251,7 +251,11 @@ def test_the_command_scores_a_model_and_its_adapter(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"texts": ()}, "question 0 must have choices that are known in full; found 0"),
+        (
+            {"texts": ()},
+            "question 0 must have choices that are known in full; found 0, but names, "
+            "which `--labels` scores",
+        ),
         ({"choices": ()}, "question 0 must have choices with names; found 0"),
         ({"question": "so " * 4000}, "must have at most the model's .* tokens; found"),
         ({"prompt": "so " * 4000}, "must have at most the model's .* tokens; found"),
