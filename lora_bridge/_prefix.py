@@ -112,37 +112,46 @@ def reused(
         yield
         return
     states = _kept.setdefault(model, _States())
-    layers = layers_of(model)[:below]
-    known = [rows for key, _ in own if (rows := states.find(key)) is not None]
-    if len(known) == len(own):
-        padded = known[0].new_zeros(*flat["input_ids"].shape, known[0].shape[1])
-        for row, (_, place), rows in zip(padded, own, known, strict=True):
-            row[place] = rows
-        output = padded if layout is None else padded.flatten(0, 1)[layout.source]
-        with replaced(layers, lambda layer: lambda *inputs, **named: output):
-            yield
-        return
-
-    began = 0.0
-
-    def begin(module: nn.Module, inputs: Any) -> None:
-        nonlocal began
-        began = _now()
-
-    def keep(module: nn.Module, inputs: Any, output: Tensor) -> None:
-        SPENT.seconds += _now() - began
-        made = output.detach()
-        if layout is not None:
-            made = made.flatten(0, 1)[layout.places]
-        for (key, place), row in zip(own, made, strict=True):
-            states.keep(key, row[place].clone())
-
-    handles = [layers[0].register_forward_pre_hook(begin), layers[-1].register_forward_hook(keep)]
-    try:
+    ids = flat["input_ids"]
+    rows = [_known(states, key, model, below, ids[i, place]) for i, (key, place) in enumerate(own)]
+    padded = rows[0].new_zeros(*ids.shape, rows[0].shape[1])
+    for row, (_, place), known in zip(padded, own, rows, strict=True):
+        row[place] = known
+    output = padded if layout is None else padded.flatten(0, 1)[layout.source]
+    with replaced(layers_of(model)[:below], lambda layer: lambda *inputs, **named: output):
         yield
+
+
+def _known(states: _States, key: Any, model: nn.Module, below: int, ids: Tensor) -> Tensor:
+    """The states of a sequence (T,), shape (T, h).
+
+    They are computed from the sequence alone: beside others they would be rounded otherwise, and a
+    number would depend on which pass was the first to have the sequence.
+    """
+    known = states.find(key)
+    if known is None:
+        began = _now()
+        known = _computed(model, below, ids)
+        SPENT.seconds += _now() - began
+        states.keep(key, known)
+    return known
+
+
+def _computed(model: Any, below: int, ids: Tensor) -> Tensor:
+    layers = layers_of(model)
+    seen: list[Tensor] = []
+    handle = layers[below - 1].register_forward_hook(lambda *three: seen.append(three[2]))
+    body = getattr(model, "base_model", model)
+    try:
+        with torch.no_grad(), replaced(layers[below:], lambda layer: _unchanged):
+            body(input_ids=ids[None], attention_mask=torch.ones_like(ids)[None])
     finally:
-        for handle in handles:
-            handle.remove()
+        handle.remove()
+    return seen[0][0]
+
+
+def _unchanged(states: Tensor, *inputs: Any, **named: Any) -> Tensor:
+    return states
 
 
 def _now() -> float:

@@ -207,10 +207,10 @@ def test_what_is_computed_once_for_a_text_is_no_part_of_a_step(
     assert (cost.timed, cost.complete) == (12 + 2 + 2, True)
     assert cost.round_s == pytest.approx(0.01, rel=1e-9)
     assert cost.measurement_s == pytest.approx(0.01, rel=1e-9)
-    assert cost.once_s == pytest.approx(5 + 5, rel=1e-9)
+    assert cost.once_s == pytest.approx(6 + 6, rel=1e-9)
     planned, clock[0] = cost.seconds, 0.0
     _prefix._kept.clear()
-    assert probed(lambda: run(0), 7.0).timed == 3  # a later block comes to texts beyond
+    assert probed(lambda: run(0), 9.0).timed == 3  # a later block comes to texts beyond
     later = probed(lambda: run(0))
     assert (later.timed, later.once_s) == (12, 0.0)
     clock[0] = 0.0

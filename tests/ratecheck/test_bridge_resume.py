@@ -66,6 +66,7 @@ def _kept(out: Path) -> list[Path]:
     ("name", "algorithm", "options"),
     [
         ("fslora", FSLoRA, FSLORA),
+        ("fslora", FSLoRA, {**FSLORA, "layers": 1}),  # what is below is computed once for a text
         ("ood_domains", MetaTraining, OOD),
     ],
 )
