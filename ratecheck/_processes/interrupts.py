@@ -46,9 +46,10 @@ _ends_by: list[int] = []
 class Interrupted(Exception):
     """Ctrl-C while something was missing; what was finished is in the store."""
 
-    def __init__(self, saved: int, total: int, what: str = "blocks") -> None:
+    def __init__(self, saved: int, total: int, what: str = "blocks", in_part: int = 0) -> None:
+        more = f" and {in_part} in part" if in_part else ""
         super().__init__(
-            f"interrupted; {saved} of {total} {what} are saved, the same command resumes"
+            f"interrupted; {saved} of {total} {what} are saved{more}, the same command resumes"
         )
 
 

@@ -115,7 +115,8 @@ def run(
                 finally:
                     result.write_manifest()
     except KeyboardInterrupt:
-        raise Interrupted(result.saved(blocks), len(blocks)) from None
+        in_part = result.saved_in_part(blocks)
+        raise Interrupted(result.saved(blocks), len(blocks), in_part=in_part) from None
     return joined([t for t in tables if t is not None])
 
 

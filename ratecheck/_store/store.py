@@ -143,6 +143,14 @@ class Result:
         """How many blocks have a shard, without reading them."""
         return sum(self.shard(block).exists() for block in blocks)
 
+    def saved_in_part(self, blocks: Sequence[Block]) -> int:
+        """How many other blocks have kept something that their computation goes on from."""
+        return sum(
+            any(self.unfinished(block).glob("*"))
+            for block in blocks
+            if not self.shard(block).exists()
+        )
+
     def load(self, block: Block) -> Table | None:
         """The block's table, or None without a whole, undamaged shard of exactly this block."""
         import pyarrow as pa
