@@ -103,9 +103,10 @@ def _is_causal(model: Any) -> bool:
 def reused(
     model: nn.Module, below: int, flat: Batch, layout: Layout | None = None
 ) -> Iterator[None]:
-    """Inside, a pass of these sequences does not compute the layers below, if they are known.
+    """Inside, a pass of these sequences takes the states of the layers below, and computes none.
 
-    With a ``layout`` the pass has its rows, and so have the layers.
+    Those that are not known are computed before. With a ``layout`` the pass has its rows, and so
+    have the layers. Where padding is inside a sequence, or one has no token, all is as without.
     """
     own = _sequences(below, flat) if below else None
     if own is None:
@@ -165,7 +166,7 @@ def _sequences(below: int, flat: Batch) -> list[tuple[tuple[int, bytes], slice]]
     """A key for each sequence and where its tokens are; what is elsewhere is not read.
 
     A sequence ends with its last one of ``target_places``, if these are given. None where padding
-    is inside a sequence, or where its tokens do not have the places 0, 1, ..
+    is inside a sequence, where one has no token, or where tokens do not have the places 0, 1, ..
     """
     ids, mask = flat.get("input_ids"), flat.get("attention_mask")
     if ids is None or mask is None:
@@ -177,6 +178,8 @@ def _sequences(below: int, flat: Batch) -> list[tuple[tuple[int, bytes], slice]]
     counted = index - starts[:, None]
     known = mask.bool()
     if not torch.equal(known, (counted >= 0) & (counted < mask.sum(1)[:, None])):
+        return None
+    if not known.any(1).all():
         return None
     places = flat.get("position_ids", index).expand_as(ids)
     if not torch.equal(places[known], counted[known]):

@@ -74,15 +74,17 @@ class TimeLimit(BaseException):
 
 
 def limit_in(error: BaseException) -> TimeLimit | None:
-    """The limit that ended what raised a ``SystemError``, as a product of matrices does; or None.
+    """The limit that made a library raise an error of its own; None where no limit did.
+
+    A product of matrices raises a ``SystemError`` then, and hypothesis calls a strategy flaky.
 
     >>> limit_in(TimeLimit("no answer")), limit_in(SystemError("another one"))
     (TimeLimit('no answer'), None)
     """
     cause: BaseException | None = error
-    while isinstance(cause, SystemError):
-        cause = cause.__cause__
-    return cause if isinstance(cause, TimeLimit) else None
+    while cause is not None and not isinstance(cause, TimeLimit):
+        cause = cause.__cause__ or cause.__context__
+    return cause
 
 
 #: The limits in force, the outermost first.

@@ -19,7 +19,7 @@ from hypothesis.internal.conjecture import providers
 
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.space import Layout
-from ratecheck._processes.limit import TimeLimit
+from ratecheck._processes.limit import limit_in
 
 #: Coordinates are multiples of 1 / _STEPS: hypothesis draws and climbs whole numbers fastest.
 _STEPS = 256
@@ -62,10 +62,7 @@ def search_examples(
         with _without_source_constants():
             hypothesis.seed(seed)(settings(hypothesis.given(points())(test)))()
     except hypothesis.errors.Flaky as error:
-        # to hypothesis a time limit that ends the drawing of a point is a flaky strategy
-        if isinstance(error.__context__, TimeLimit):
-            raise error.__context__ from None
-        raise
+        raise limit_in(error) or error from None
     if raised:
         raise raised[0]
 

@@ -207,7 +207,9 @@ def test_what_cannot_be_known_is_computed() -> None:
     left = batch([A, B], 6, left=True)  # places do not begin with 0
     hole = batch([A, B], 6)
     hole["attention_mask"][0, 0, 1] = 0  # padding inside
-    for count, data in enumerate((left, left, hole, hole), start=1):
+    empty = batch([A, B], 6)
+    empty["attention_mask"][0, 1] = 0  # padding alone
+    for count, data in enumerate((left, left, hole, hole, empty), start=1):
         ours.losses(X, data, answer_loss)
         assert len(calls) == count
     everywhere = AdapterBank(ours.model, TARGETS["llama"], reuse=True)
