@@ -46,7 +46,7 @@ def judge(
         raise InputError(f"`limit` must be a positive number of seconds; found {limit}")
     with importing_within(LIMITS[effort] if limit is None else limit):
         items = claims_of_command(references, broken)
-    if not references:  # which can be hundreds: whoever waits for a pipe sees no bar
+    if items and not references:  # which can be hundreds: whoever waits for a pipe sees no bar
         papers = ", ".join(dict.fromkeys(item.entry.paper for item in items))
         print(f"ratecheck: judging all {len(items)} claims of {papers}", file=sys.stderr)
     if write is not None:
