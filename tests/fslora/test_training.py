@@ -40,13 +40,33 @@ def test_the_tasks_side_by_side_are_logistic_regressions() -> None:
         losses = [one.loss(device, x, 1.7) for one, x in zip(alone, rows, strict=True)]
         np.testing.assert_allclose(system.losses(device, X, 1.7), losses)
         assert system.loss(device, X, 1.7) == pytest.approx(sum(losses))
-    moved = X
-    for _ in range(3):
-        moved = moved - 0.1 * system.gradient(1, moved, 1.7)
-    np.testing.assert_array_equal(system.descend(1, X, 1.7, 0, 0.1, 3), moved)
     np.testing.assert_allclose(
         system.mean_losses(X), [one.mean_loss(x) for one, x in zip(alone, rows, strict=True)]
     )
+
+
+@pytest.mark.parametrize("k", [1, 4, 7])
+@pytest.mark.parametrize(
+    "sizes",
+    [SIZES, {**SIZES, "classes": 8, "features": 16, "samples": 24}],
+    ids=["padded", "whole lanes"],
+)
+def test_compiled_steps_are_steps_along_the_gradient(sizes: dict[str, Any], k: int) -> None:
+    system = TaskConfig(**sizes).draw("test", 0).system
+    X = start = np.random.default_rng(k).normal(size=(k, system.modules.width))
+    for _ in range(3):
+        X = X - 0.1 * system.gradient(1, X, 1.7)
+    moved = system.descend(1, start, 1.7, 0, 0.1, 3)
+    # sums of some 20 terms in another order, three times
+    np.testing.assert_allclose(moved, X, rtol=0, atol=1e-13)
+    for scale, gamma in ((1.7, 0.1001), (1.701, 0.1)):
+        assert np.abs(system.descend(1, start, scale, 0, gamma, 3) - X).max() > 1e-5
+
+
+def test_compiled_steps_from_outputs_that_overflow_are_not_finite() -> None:
+    system = TaskConfig(**SIZES).draw("test", 0).system
+    X = np.full((2, system.modules.width), 1e200)
+    assert not np.isfinite(system.descend(0, X, 1.0, 0, 0.1, 1)).any()
 
 
 @pytest.mark.parametrize("method", [FSLoRA, HeteroLoRA, FlexLoRA, FedStackLoRA])

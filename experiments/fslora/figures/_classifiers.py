@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.fslora.figures import _softmax_loops
+from experiments.fslora.figures._softmax_loops import ROWS
+from linsys.kernels.simd import LANES
 from linsys.sketching import Modules
 from linsys.sketching.federated import State
 from linsys.sketching.kernels import Batch
@@ -16,6 +20,42 @@ from linsys.sketching.systems import MatrixSystem
 Values = NDArray[np.float64]
 #: What a system needs of modules X (k, w): B' (P, k, m) and A (P, k, n), as views.
 Parts = tuple[Values, Values]
+
+
+class Samples(NamedTuple):
+    """A device's samples for P tasks, padded to whole lanes of samples, features and classes.
+
+    Attributes:
+        inputs: x, shape (P, n, S).
+        turned: x by samples, shape (P, S, N).
+        frozen: W0 x, shape (P, m, S).
+        targets: y, shape (P, m, S).
+        shares: 1 / s for each of the s samples, 0 for the padding, shape (S,).
+    """
+
+    inputs: Values
+    turned: Values
+    frozen: Values
+    targets: Values
+    shares: Values
+
+    @classmethod
+    def of(cls, inputs: Values, frozen: Values, targets: Values) -> Samples:
+        """From x (P, n, s), W0 x and y (P, m, s)."""
+        s = inputs.shape[-1]
+        x, z, y = (_padded(part, LANES) for part in (inputs, frozen, targets))
+        turned = _padded(x.swapaxes(1, 2), LANES)
+        return cls(x, turned, z, y, _padded(np.full(s, 1.0 / s), LANES))
+
+
+def _padded(values: Values, size: int) -> Values:
+    """With zeros at the end of the last axis, up to a multiple of ``size``."""
+    length = values.shape[-1]
+    if length % size == 0:
+        return np.ascontiguousarray(values)
+    padded = np.zeros((*values.shape[:-1], length + -length % size))
+    padded[..., :length] = values
+    return padded
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +88,11 @@ class Classifiers(MatrixSystem):
         """W0 x, shapes (P, m, s)."""
         return tuple(self.W0 @ x for x in self.inputs)
 
+    @cached_property
+    def _samples(self) -> tuple[Samples, ...]:
+        """What the compiled loop takes of every device."""
+        return tuple(map(Samples.of, self.inputs, self._frozen, self.targets))
+
     def losses(self, device: int, X: Values, scale: float = 1.0) -> Values:
         """f_i of every task at W0 + scale B A, shape (P,)."""
         z, _ = self._outputs(device, self._parts(X), scale)
@@ -72,13 +117,13 @@ class Classifiers(MatrixSystem):
     def descend(
         self, device: int, X: Values, scale: float, round_: int, gamma: float, H: int
     ) -> Values:
-        """X after H steps of size gamma along the gradient, which has one array for all of them."""
-        X, step = X.copy(), np.empty(X.shape)
-        rows, parts = self._parts(X), self._parts(step)
-        for _ in range(H):
-            self._gradient(device, rows, scale, parts)
-            step *= gamma
-            X -= step
+        """X after H steps of size gamma along the gradient, in a compiled loop."""
+        samples, X = self._samples[device], X.copy()
+        S, m, n = len(samples.shares), self.W0.shape[1], samples.turned.shape[2]
+        k, classes = (-(-count // ROWS) * ROWS for count in (len(X), m))
+        B, A, hidden, back = (np.zeros((k, size)) for size in (-(-m // LANES) * LANES, n, S, S))
+        z, slope = np.zeros((classes, S)), np.zeros((S, B.shape[1]))
+        _softmax_loops.descend(X, *samples, scale, gamma, H, B, A, hidden, back, z, slope)
         return X
 
     def _gradient(self, device: int, rows: Parts, scale: float, out: Parts) -> None:
