@@ -183,6 +183,8 @@ class Whole(Interval):
 
     def repair(self, values: Numbers) -> Numbers:
         """Round, then clip."""
+        if not is_precise(values):
+            return super().repair(np.round(values) + 0)  # no -0.0
         rounded = np.vectorize(lambda v: v.__class__(round(float(v))), otypes=[values.dtype])
         return super().repair(rounded(values)) if values.size else values
 
