@@ -26,6 +26,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from linsys.linalg import formal
+from linsys.linalg.formal import Element
 from linsys.linalg.ranges import MAYBE, NEVER, Range, larger, negative
 
 __all__ = ["Branching", "NoPoint", "Number", "Step"]
@@ -55,6 +56,11 @@ class Number(Protocol):
     @property
     def formal(self) -> bool:
         """Whether it has roots, exponentials or logarithms."""
+        ...
+
+    @property
+    def element(self) -> Element:
+        """The number as a sum of terms."""
         ...
 
     def nearest(self) -> float:
@@ -171,6 +177,8 @@ class Branching:
             self._apart.add(key)
         left = frozenset(sign for sign in signs if bool(relation(sign, 0)) is outcome)
         self._signs[key] = frozenset(way * sign for sign in left)
+        if (1 in left) != (-1 in left):
+            formal.noted(difference.element, 1 if 1 in left else -1)
         return outcome
 
     def _decided(self, difference: Number, relation: Relation) -> bool:

@@ -119,7 +119,10 @@ class Rational:
         """The number as a sum of terms."""
         if self.formal:
             return self.value  # type: ignore[no-any-return]
-        return Element.of(self.value, self.top, self.bottom)
+        made = Element.of(self.value, self.top, self.bottom)
+        if _branching is not None and self.range is not None:
+            _note(made, self.range)
+        return made
 
     @property
     def real(self) -> Rational:
@@ -322,7 +325,15 @@ def _known(made: Rational, of: Callable[..., Range | None], *numbers: Rational) 
         made.range = made.range._replace(zero=min(made.range.zero, NULL))
     if made.constant and made.range is not None and not made.formal:
         made.range = ranges.constant(made.value)
+    if made.formal and made.range is not None:
+        _note(made.value, made.range)
     return made
+
+
+def _note(element: Element, values: Range) -> None:
+    """Note the sign of an element, where its range tells it."""
+    if element.terms and (values.low >= 0) != (values.high <= 0):
+        formal.noted(element, 1 if values.low >= 0 else -1)
 
 
 def _unknown(name: str, numbers: Sequence[Rational], evaluate: Callable[..., Any]) -> Rational:
@@ -654,6 +665,7 @@ def rational_arithmetic(branching: Branching | None = None) -> Iterator[None]:
     _zeros.clear()
     with arithmetic(functions, _MAXIMUM, _MINIMUM):
         _branching = branching
+        formal.ring.everywhere = branching is not None
         try:
             yield
         finally:

@@ -17,6 +17,11 @@ the latest one back; then all coefficients must vanish. Of roots, f = a + b s is
 a^2 - b^2 u is, if the conjugate a - b s is not zero: an enclosure (Arb) shows that, and the sign of
 the conjugate counts as a comparison of the formula. The same goes for the sign of w in |w|.
 
+*Signs at all points* make such a comparison unnecessary. They are known of numbers by their ranges
+and by what was compared on the branch, and of sums and products of these. Where neither a nor -b is
+negative at any point, or neither is positive, a - b s is zero only where a and b s are, so that
+a + b s is zero wherever a^2 - b^2 u is: no enclosure is asked, and the point may be anywhere.
+
 *It is zero at all points with the same outcomes of comparisons, but for a chance.* Coefficients
 and powers are quotients of polynomials in the point's coordinates. Think of the same computation
 with these functions in the place of their values, and with the same outcomes. It goes the same way
@@ -117,6 +122,10 @@ class _Ring:
         self.balls: dict[tuple[int, Monomial], Any] = {}
         #: Whole numbers without common factors, of which logarithms were taken.
         self.coprime: list[Any] = []
+        #: Whether it is noted which numbers have one sign at all points, and these: coefficients,
+        #: and sums as sets of terms; 1 of what is nowhere negative, -1 of what nowhere positive.
+        self.everywhere = False
+        self.signs: dict[Any, int] = {}
 
     @staticmethod
     def key(kind: str, inside: Sequence[Element], of: Monomial = ()) -> Any:
@@ -235,7 +244,7 @@ class Element:
     def __add__(self, other: Element) -> Element:
         terms = dict(self.terms)
         for m, c in other.terms.items():
-            terms[m] = terms[m] + c if m in terms else c
+            terms[m] = _plus(terms[m], c) if m in terms else c
         top = max(self.top + other.bottom, other.top + self.bottom)
         return Element(terms, top, self.bottom + other.bottom)
 
@@ -246,12 +255,85 @@ class Element:
         terms: dict[Monomial, Any] = {}
         for m, c in self.terms.items():
             for n, e in other.terms.items():
-                both = times(m, n)
-                terms[both] = terms[both] + c * e if both in terms else c * e
+                both, product = times(m, n), _by(c, e)
+                terms[both] = _plus(terms[both], product) if both in terms else product
                 ring.numbers += 1 + len(both)
         # of coefficients, and of the sums of powers
         top = max(self.top + other.top, self.top + other.bottom, self.bottom + other.top)
         return _reduced(Element(terms, top, self.bottom + other.bottom))
+
+
+def _plus(a: Any, b: Any) -> Any:
+    """The sum of two coefficients; it has their sign, where that is one and known."""
+    total = a + b
+    if ring.everywhere and total != 0 and (way := _way(a)) != 0 and way == _way(b):
+        ring.numbers += 1
+        _keep(total, way)
+    return total
+
+
+def _by(a: Any, b: Any) -> Any:
+    """The product of two coefficients; it has the product of their signs, where these are known."""
+    product = a * b
+    if ring.everywhere and (way := _way(a) and _way(a) * _way(b)) != 0:
+        _keep(product, way)
+    return product
+
+
+def one_over(coefficient: Any) -> Any:
+    """The reciprocal of a coefficient; it has its sign, where that is known."""
+    if ring.everywhere and (way := _way(coefficient)) != 0:
+        _keep(1 / coefficient, way)
+    return 1 / coefficient
+
+
+def _way(coefficient: Any) -> int:
+    """The sign of a coefficient at all points; 0 where it is not known."""
+    if coefficient == 0:
+        return 0
+    if max(abs(coefficient.p), coefficient.q) <= SMALL:  # it is one of few constants
+        return 1 if coefficient > 0 else -1
+    way = ring.signs.get((abs(coefficient.p), coefficient.q), 0)
+    return way if coefficient > 0 else -way
+
+
+def _keep(coefficient: Any, way: int) -> None:
+    """Note the sign of a coefficient, by two whole numbers, which are sooner hashed than one."""
+    key = abs(coefficient.p), coefficient.q
+    ring.signs[key] = way if coefficient > 0 else -way
+
+
+def noted(element: Element, way: int) -> None:
+    """Note that an element is nowhere negative, 1, or nowhere positive, -1."""
+    if element.rational is not None:
+        _keep(element.rational, way)
+    else:
+        ring.signs[_name(element, 1)] = way
+
+
+def _name(element: Element, sense: int) -> Any:
+    """What is equal for equal elements, or for one and minus the other."""
+    return frozenset((m, sense * c.p, c.q) for m, c in element.terms.items())
+
+
+def everywhere(element: Element) -> int:
+    """The sign of an element at all points, where it may be zero as well; 0 if it is not known."""
+    if element.rational is not None:
+        return _way(element.rational) if element.terms else 0
+    for sense in (1, -1):
+        if (known := ring.signs.get(_name(element, sense), 0)) != 0:
+            return sense * known
+    index = max(i for m in element.terms for i, _ in m)
+    atom, parts = ring.atoms[index], _parts(element, index)
+    if atom.kind in ("e", "root"):
+        of_atom = 1
+    elif atom.kind == "inverse":
+        of_atom = everywhere(atom.inside[0])
+    else:
+        of_atom = ring.signs.get(_name(single(index), 1), 0)
+    odd = {power for power in parts if atom.kind not in ("e", "root") and power % 2 == 1}
+    ways = {everywhere(part) * (of_atom if p in odd else 1) for p, part in parts.items()}
+    return ways.pop() if len(ways) == 1 else 0
 
 
 def product_ball(monomial: Monomial) -> Any:
@@ -329,8 +411,13 @@ def is_zero(element: Element, roots: int = _ROOTS) -> bool:
     a, b = parts.get(0, nothing), parts.get(1, nothing)
     if is_zero(a, roots - 1) and is_zero(b, roots - 1):
         return True
-    if ring.elsewhere or not is_zero(a * a - b * b * ring.atoms[index].inside[0], roots - 1):
+    apart = everywhere(a) * everywhere(b) < 0
+    if ring.elsewhere and not apart:
         return False
+    if not is_zero(a * a - b * b * ring.atoms[index].inside[0], roots - 1):
+        return False
+    if apart:
+        return True
     ruled(_excluded(a - b * single(index)) > 0)
     return True
 

@@ -16,7 +16,10 @@ from linsys.linalg.formal import (
     Element,
     Monomial,
     NotRational,
+    everywhere,
     made,
+    noted,
+    one_over,
     product_ball,
     ring,
     ruled,
@@ -63,7 +66,7 @@ def _divided(element: Element) -> Iterator[tuple[Element, Element]]:
     for m, c in list(element.terms.items())[:_VARIANTS]:
         monomial = tuple(sorted([*_exponentials(m, ONE), *common]))
         back = tuple(sorted([*_exponentials(m, _MINUS), *((i, -p) for i, p in common)]))
-        reciprocal = Element({back: 1 / c}, top, element.top + element.bottom)
+        reciprocal = Element({back: one_over(c)}, top, element.top + element.bottom)
         yield Element({monomial: c}, element.top, element.bottom), element * reciprocal
 
 
@@ -72,10 +75,9 @@ def _split(kind: str, element: Element, evaluate: Any) -> tuple[Element, Element
     pairs = list(_divided(element))
     if len(element.terms) == 1:
         return pairs[0][0], Element({}, 0, 0)
-    for factor, rest in pairs:
-        if ring.knows(kind, [rest]):
-            return factor, made(kind, [rest], evaluate)
-    factor, rest = pairs[0]
+    factor, rest = next((pair for pair in pairs if ring.knows(kind, [pair[1]])), pairs[0])
+    if ring.everywhere and (way := everywhere(element) * everywhere(factor)) != 0:
+        noted(rest, way)
     return factor, made(kind, [rest], evaluate)
 
 
@@ -85,7 +87,7 @@ def inverse(element: Element) -> Element:
     ((monomial, coefficient),) = factor.terms.items()
     high, low, exponents = factor.top, factor.bottom, _exponentials(monomial, _MINUS)
     top, bottom = (2 * max(high, low), high + low) if exponents else (low, high)
-    result = Element({exponents: 1 / coefficient}, top, bottom)
+    result = Element({exponents: one_over(coefficient)}, top, bottom)
     for index, count in monomial:
         atom = ring.atoms[index]
         if atom.kind == "inverse":
@@ -278,8 +280,9 @@ def _power_of_inside(m: Monomial, c: Any) -> Element | None:
     if c.q > 2 or abs(c.p) > SMALL:
         return None
     (inside,) = ring.atoms[m[0][0]].inside
-    positive = ring.atoms[m[0][0]].positive or sign(inside) > 0
-    if (inside.top or inside.bottom) and not ring.atoms[m[0][0]].positive:
+    known = 1 if ring.atoms[m[0][0]].positive else everywhere(inside)
+    positive = known > 0 if known else sign(inside) > 0
+    if (inside.top or inside.bottom) and not known:
         ruled(positive)
     size = inside if positive else -inside
     return power(size if c.q == 1 else root(size), int(c.p))

@@ -59,7 +59,7 @@ def sigmoid(x):
 
 @PAPER.identity("root", ref="7", tex="\\sqrt{x^2}=x", on=LARGE)
 def root(x):
-    """sqrt(x^2) = x for x > 0, by the sign of sqrt(x^2) + x."""
+    """sqrt(x^2) = x for x > 0: sqrt(x^2) + x is a sum of numbers that are not negative."""
     return np.sqrt(x * x), x
 
 
@@ -139,3 +139,29 @@ def corner(a, b):
 def slow(x):
     """Four thousand branches, and a product that takes a while at a point."""
     return np.abs(x) * (1 + x) ** 40, np.abs(-x) * (1 + x) ** 40
+
+
+@PAPER.identity("unsure", ref="20", tex="\\sqrt{w^2}=w", on=LARGE)
+def unsure(x):
+    """sqrt(w^2) = w for w = x^2 - x + 1, of which ranges do not say that it is positive."""
+    w = x * x - x + 1
+    return np.sqrt(w * w), w
+
+
+@PAPER.identity("compared", ref="21", tex="\\sqrt{x^2}=|x|", on=NUMBERS)
+def compared(x):
+    """What was compared before tells the sign, also on a branch that the point is not on."""
+    return np.sqrt(x * x) * np.exp(x), np.where(x >= 0, x, -x) * np.exp(x)
+
+
+@PAPER.identity("within", ref="22", tex="e^{\\log|w|}", on=LARGE)
+def within(x):
+    """The logarithm of a product of two numbers, of which each is positive."""
+    w, y = 1 + x * np.exp(x), x + np.exp(-x)
+    return np.exp(np.log(w * y) - np.log(y)), w
+
+
+@PAPER.identity("lower", ref="23", tex="\\sqrt{w^2}=-w", on={"x": rc.interval(high=2.0)})
+def lower(x):
+    """sqrt((x - 1)^2) = 1 - x, which is false above 1."""
+    return np.sqrt((x - 1) ** 2), 1 - x

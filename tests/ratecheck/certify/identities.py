@@ -132,8 +132,9 @@ def parts(A, b):
 
 @PAPER.identity("lengths", ref="15", tex="|v|=\\sqrt{v'v}", on=POSITIVE)
 def lengths(v, w):
-    """sqrt(x^2) = x, for x > 0."""
-    return np.sqrt(v * v), v
+    """sqrt(x^2) = x, for an x of which no range says that it is positive."""
+    x = v * v - v + 1
+    return np.sqrt(x * x), x
 
 
 @PAPER.identity("signed", ref="16", tex="\\sqrt{x^2}=x", on=PAIRS)

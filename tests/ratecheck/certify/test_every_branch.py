@@ -15,7 +15,7 @@ from typing import Any
 import flint
 import pytest
 
-from linsys.linalg import branching, formal
+from linsys.linalg import branching, formal, formal_functions
 from linsys.linalg.branching import Branching
 from linsys.linalg.degrees import Rational, rational_arithmetic
 from ratecheck._certify import at_a_point, every_branch as module, on_a_branch
@@ -67,6 +67,9 @@ def proved(name: str) -> dict[str, Any]:
         ("divided", {"S": 3}, 1, True),
         ("beyond", {"S": 3}, 1, True),
         ("sigmoid", {"d": 1}, 2, False),
+        ("root", {"d": 2}, 1, True),
+        ("compared", {"d": 2}, 4, True),
+        ("within", {"d": 1}, 1, True),
     ],
 )
 def test_a_true_identity_holds_on_every_branch(
@@ -95,7 +98,7 @@ def test_branches_are_those_of_all_whole_numbers(monkeypatch: pytest.MonkeyPatch
     [
         ("hidden", {"d": 1}, "the sides differ by .*no instance there is known"),
         ("last", {"d": 3}, "the sides differ by .*no instance there is known"),
-        ("root", {"d": 1}, "a rule needs a sign"),
+        ("unsure", {"d": 1}, "a rule needs a sign"),
     ],
 )
 def test_what_is_not_known_on_some_branch_is_left_open(
@@ -178,7 +181,7 @@ def test_what_holds_on_the_branches_met_is_not_counted_as_proved() -> None:
 
 def test_sizes_on_every_branch_are_proved_where_others_are_open() -> None:
     """Of one number the sign of a conjugate is known."""
-    content = {**proved("root"), "every_branch": [{"d": 1}]}
+    content = {**proved("unsure"), "every_branch": [{"d": 1}]}
     content["open"] = content["open"].replace("2 of", "1 of")
     assert of_certificate(content) == Evidence.SIZES
     assert in_words(content).startswith("proved at sizes: 1 combinations, on every branch")
@@ -206,7 +209,7 @@ def test_points_that_are_all_on_one_side_do_not_hide_the_other(name: str) -> Non
         every_branch(claim(name), {"d": 1}, below_half)
 
 
-@pytest.mark.parametrize("name", ["hidden", "root"])
+@pytest.mark.parametrize("name", ["hidden", "unsure"])
 def test_an_identity_on_the_branches_met_alone_says_so(name: str) -> None:
     content = proved(name)
     assert content["branches"] == "those that the points met"
@@ -242,7 +245,7 @@ def test_some_sizes_on_every_branch_are_named() -> None:
     [
         ("hidden", {"branches": "every one"}, "equal on every branch; found the sides differ"),
         ("hidden", {"every_branch": [{"d": 1}]}, "equal on every branch; found the sides differ"),
-        ("root", {"branches": "every one"}, "equal on every branch; found a rule needs a sign"),
+        ("unsure", {"branches": "every one"}, "equal on every branch; found a rule needs a sign"),
         ("hidden", {"open": "2 of the sizes: x"}, "`open` must begin with '3 of the sizes: '"),
         ("hidden", {"open": ""}, "`open` must begin with '3 of the sizes: '"),
         ("hidden", {"differ": 1}, "`differ` must be true or not be there; found 1"),
@@ -323,6 +326,25 @@ def test_what_was_compared_before_decides() -> None:
         (False, False, False),
         (False, False, True),
     }
+
+
+def test_a_sign_at_the_point_is_none_at_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Open, match="a rule needs a sign"):
+        every_branch(claim("lower"), {}, below_half)
+    monkeypatch.setattr(
+        formal, "_way", lambda coefficient: 1 if coefficient > 0 else -1
+    )  # mutation
+    assert every_branch(claim("lower"), {}, below_half).count == 1
+
+
+@pytest.mark.parametrize("name", ["root", "compared", "within"])
+def test_without_signs_at_all_points_a_rule_needs_one(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in (formal, formal_functions):
+        monkeypatch.setattr(each, "everywhere", lambda element: 0)
+    with pytest.raises(Open):
+        every_branch(claim(name), {"d": 1}, secrets.randbelow)
 
 
 def test_an_equality_with_a_new_coordinate_is_tried_both_ways() -> None:
