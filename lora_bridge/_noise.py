@@ -22,6 +22,11 @@ _STEP = -0x61C8864680B583EB
 _FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 #: The same as machine words, for compiled code.
 _STEP_WORD, _FIRST_WORD, _SECOND_WORD = (np.uint64(x % 2**64) for x in (_STEP, *_FACTORS))
+_ALL = np.uint64(2**64 - 1)
+#: The bits of 1.0; with others in the last 52 places, of a number from 1 to 2.
+_ONE_WORD = np.uint64(0x3FF << 52)
+#: Tokens whose bounds are computed together: a processor's nearest cache holds them.
+_BLOCK = 512
 _LOG_2 = math.log(2.0)
 #: Above the rounding of noise and of its bound, which are at most 710.
 _SLACK = 1e-9
@@ -62,13 +67,18 @@ def _xor_shifted(x: Tensor, shift: int) -> Tensor:
 
 
 @compiled
-def _uniform(key: np.uint64, v: int) -> float:
-    """The variable in (0, 1] of token v, of which :func:`gumbel` takes -log(-log(u))."""
+def _word(key: np.uint64, v: int) -> np.uint64:
+    """Output v of the generator whose state is the key."""
     x = key + np.uint64(v + 1) * _STEP_WORD
     x = (x ^ (x >> np.uint64(30))) * _FIRST_WORD
     x = (x ^ (x >> np.uint64(27))) * _SECOND_WORD
-    x = x ^ (x >> np.uint64(31))
-    return (np.float64(np.int64(x >> np.uint64(11))) + 0.5) * 2.0**-53
+    return x ^ (x >> np.uint64(31))
+
+
+@compiled
+def _uniform(key: np.uint64, v: int) -> float:
+    """The variable in (0, 1] of token v, of which :func:`gumbel` takes -log(-log(u))."""
+    return (np.float64(np.int64(_word(key, v) >> np.uint64(11))) + 0.5) * 2.0**-53
 
 
 @compiled
@@ -88,27 +98,39 @@ def _choose(
     """The token of each row with the largest logit plus noise; ``largest`` has the largest logit.
 
     -log(u) >= 1 - u, and log2 of 1 - u = 2^e (1 + m) is at least e + m, which is what its bits are,
-    read as a whole number. So -log(-log(u)) <= -log(2) (e + m): a bound without a logarithm, which
-    vector instructions compute for all tokens.
+    read as a whole number. So -log(-log(u)) <= -log(2) (e + m): a bound without a logarithm. Vector
+    instructions compute it for a block of tokens, from the generator's first 52 bits inverted,
+    which are 1 - u rounded down, and from the first half of what e + m is.
     """
     rows, V = logits.shape
-    over = np.empty(V)
-    bits = over.view(np.int64)
-    bounds = np.empty(V)
+    words = np.empty(_BLOCK, np.uint64)
+    below = words.view(np.float64)
+    bounds = np.empty(_BLOCK)
     for s in range(rows):
-        key = keys[s]
-        for v in range(V):
-            over[v] = 1.0 - _uniform(key, v)
-        for v in range(V):
-            noise = _LOG_2 * (1023.0 - np.float64(bits[v]) * 2.0**-52) + _SLACK
-            bounds[v] = np.float64(logits[s, v]) / temperature + noise
+        key, row = keys[s], logits[s]
         token = largest[s]
-        best = _value(np.float64(logits[s, token]) / temperature, _uniform(key, token))
-        for v in range(V):
-            if bounds[v] > best:
-                value = _value(np.float64(logits[s, v]) / temperature, _uniform(key, v))
-                if value > best:
-                    best, token = value, v
+        best = _value(np.float64(row[token]) / temperature, _uniform(key, token))
+        for start in range(0, V, _BLOCK):
+            own = row[start : start + _BLOCK]
+            n = len(own)
+            for i in range(n):
+                words[i] = ((_word(key, start + i) ^ _ALL) >> np.uint64(12)) | _ONE_WORD
+            for i in range(n):
+                below[i] -= 1.0
+            for i in range(n):
+                half = np.float64(np.int32(words[i] >> np.uint64(32)))
+                noise = _LOG_2 * (1023.0 - half * 2.0**-20) + _SLACK
+                bounds[i] = np.float64(own[i]) / temperature + noise
+            possible = 0
+            for i in range(n):
+                possible += bounds[i] > best
+            if possible == 0:
+                continue
+            for i in range(n):
+                if bounds[i] > best:
+                    value = _value(np.float64(own[i]) / temperature, _uniform(key, start + i))
+                    if value > best:
+                        best, token = value, start + i
         tokens[s] = token
 
 
