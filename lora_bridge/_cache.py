@@ -13,13 +13,18 @@ from lora_bridge._sharing import Layout
 
 __all__ = ["Cache"]
 
+#: Queries x keys of padding that a further part of a cache's groups saves to be worth its calls.
+_WORTH = 1 << 11
+
 
 @dataclass(eq=False)
 class Cache:
     """What the next token of each response attends to: prompt, and response so far.
 
     The responses, a row each, have places (D, R): D groups of at most R that follow the same
-    prompt, whose queries meet its keys in one product. Memory for whole responses is taken at once.
+    prompt, whose queries meet its keys in one product. Longer prompts come first: groups are
+    computed in parts of similar lengths, each without padding that all of its prompts have. Memory
+    for whole responses is taken at once.
 
     Args:
         layout: of the pass over the rows' prompts.
@@ -37,14 +42,19 @@ class Cache:
     _known: int = field(init=False, default=0)  # tokens of responses
     _calls: int = field(init=False, default=0)
     _indices: dict[Any, Any] = field(init=False, default_factory=dict)
+    _parts: list[tuple[slice, int]] = field(init=False)  # groups, and tokens all can do without
 
     def __post_init__(self) -> None:
         last = self.layout.places[:, -1]
-        self._arrange(last, max(1, len(last) // len(torch.unique(last))))
+        count = len(torch.unique(last))
+        begins = (self.mask != 0).to(torch.int8).argmax(1)  # an earlier one is a longer prompt
+        names = begins * (int(last.max()) + 1) + last
+        self._arrange(names, max(1, len(last) // count))
         first = self._rows[:, 0]
         self._places = self.layout.places[first]
         seen = self.mask[first] != 0
         self._added = torch.zeros(seen.shape, device=seen.device).masked_fill(~seen, -torch.inf)
+        self._parts = _parts((~seen).sum(1).tolist(), self._rows.shape[1])
 
     def _arrange(self, names: Tensor, most: int) -> None:
         """Put rows of the same name into groups of at most ``most``, in the order of the names."""
@@ -84,28 +94,37 @@ class Cache:
         d = q.shape[-1]
         for x, own in zip((k, v), self._responses[layer], strict=True):
             own[..., self._known, :] = functional.embedding(places, x.reshape(-1, d))
-        keys, values = self._responses[layer]
-        t = self._known + 1
         q = functional.embedding(queries, q.reshape(-1, d))  # (D, G, R, H / G, d)
-        D, G, R, E, _ = q.shape
-        prompt_keys, prompt_values = (x.flatten(0, 1) for x in self._prompts[layer])
+        each = zip(self._parts, added, strict=True)
+        answers = torch.cat([self._attended(*part, q, layer, mask, scaling) for part, mask in each])
+        if known is not None:
+            self._known = known
+        return functional.embedding(back, answers)
+
+    def _attended(
+        self, groups: slice, without: int, q: Tensor, layer: int, added: Tensor, scaling: float
+    ) -> Tensor:
+        """The answers to some groups' queries of (D, G, R, H / G, d), one after the other."""
+        keys, values = (x[groups, ..., : self._known + 1, :] for x in self._responses[layer])
+        prompt_keys, prompt_values = (
+            x[groups, :, without:].flatten(0, 1) for x in self._prompts[layer]
+        )
+        q = q[groups]
+        D, G, R, E, d = q.shape
         together = q.reshape(D * G, R * E, d)
         before = torch.baddbmm(added, together, prompt_keys.mT, alpha=scaling)
         apart = q.reshape(D * G * R, E, d)
-        since = apart.bmm(keys[..., :t, :].flatten(0, 2).mT) * scaling
-        P = before.shape[-1]
+        since = apart.bmm(keys.flatten(0, 2).mT) * scaling
+        P, t = before.shape[-1], since.shape[-1]
         products = torch.cat([before, since.reshape(D * G, R * E, t)], -1)
         precise = torch.promote_types(products.dtype, torch.float32)
-        weights = products.softmax(-1, dtype=precise).to(v.dtype)
+        weights = products.softmax(-1, dtype=precise).to(q.dtype)
         answers = weights[..., :P].bmm(prompt_values).reshape(D * G * R, E, d)
         own = weights[..., P:].reshape(D * G * R, E, t)
-        answers = answers.baddbmm_(own, values[..., :t, :].flatten(0, 2))
-        if known is not None:
-            self._known = known
-        return functional.embedding(back, answers.reshape(-1, d))
+        return answers.baddbmm_(own, values.flatten(0, 2)).reshape(-1, d)
 
-    def _by_head(self, heads: int, groups: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
-        """Where queries (D, G, R, H / G), keys (D, G, R) and answers (rows, 1, H) are; the mask."""
+    def _by_head(self, heads: int, groups: int, dtype: torch.dtype) -> Any:
+        """Where queries (D, G, R, H / G), keys (D, G, R) and answers (rows, 1, H) are; masks."""
         key = heads, groups, dtype
         if key not in self._indices:
             each, R = heads // groups, self._rows.shape[1]
@@ -116,10 +135,12 @@ class Cache:
             head = torch.arange(heads, device=group.device)
             at, within = self._back[:, None] // R, self._back[:, None] % R
             back = ((at * groups + head // each) * R + within) * each + head % each
-            added = self._added.to(dtype).repeat_interleave(groups, 0)[:, None]
+            added = [
+                self._added[part, without:].to(dtype).repeat_interleave(groups, 0)[:, None]
+                for part, without in self._parts
+            ]
             self._indices[key] = queries, places, back[:, None], added
-        indices: tuple[Tensor, ...] = self._indices[key]
-        return indices
+        return self._indices[key]
 
     def keep(self, rows: Tensor) -> None:
         """Keep these rows only, and number them in this order."""
@@ -129,6 +150,8 @@ class Cache:
         at = before[self._rows]  # the places that the rows had
         kept = at[:, 0] // R
         self._added = self._added[kept]
+        padding = (self._added < 0).sum(1).tolist()
+        self._parts = _parts(padding, self._rows.shape[1])
         for prompts, responses in zip(self._prompts, self._responses, strict=True):
             prompts[:] = [x[kept] for x in prompts]
             heads = torch.arange(responses[0].shape[1], device=rows.device)[:, None]
@@ -138,3 +161,24 @@ class Cache:
                 responses[i][..., : self._known, :] = known[
                     kept[:, None, None], heads, (at % R)[:, None]
                 ]
+
+
+def _parts(padding: list[int], rows: int) -> list[tuple[slice, int]]:
+    """Groups in parts, with the padding of each that is left out.
+
+    Args:
+        padding: of each group's prompt, in rising order.
+        rows: responses to a prompt.
+
+    >>> _parts([0, 400, 410, 420, 430], 4)
+    [(slice(0, 1, None), 0), (slice(1, 5, None), 400)]
+    """
+    saved = [(many - padding[0]) * (len(padding) - i) * rows for i, many in enumerate(padding)]
+    at = max(range(len(padding)), key=saved.__getitem__)
+    if saved[at] < _WORTH:
+        return [(slice(0, len(padding)), padding[0])]
+    behind = [
+        (slice(part.start + at, part.stop + at), without)
+        for part, without in _parts(padding[at:], rows)
+    ]
+    return [*_parts(padding[:at], rows), *behind]

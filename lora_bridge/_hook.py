@@ -29,6 +29,7 @@ class Inputs:
     lengths: Sequence[int] | None
     _x: Tensor | None = field(init=False, default=None)
     _products: list[Any] = field(init=False, default_factory=list)
+    _joined: Tensor | None = field(init=False, default=None)
 
     def product(self, j: int, x: Tensor) -> Any:
         """A x of module j, for inputs (.., n): (N, rows, r), or (rows of a client, r) of each.
@@ -45,7 +46,7 @@ class Inputs:
         return product
 
     def _computed(self, factors: Sequence[Tensor], x: Tensor) -> list[Any]:
-        A = torch.cat(list(factors), 1) if len(factors) > 1 else factors[0]
+        A = self._joined_of(factors)
         rows = x.reshape(-1, x.shape[-1])
         ranks = [len(factor[0]) for factor in factors]
         A = A.to(x.dtype)
@@ -53,6 +54,15 @@ class Inputs:
             return list(torch.split(rows.reshape(len(A), -1, x.shape[-1]).bmm(A.mT), ranks, -1))
         each = zip(torch.split(rows, list(self.lengths)), A, strict=True)
         return list(zip(*(torch.split(own @ a.mT, ranks, -1) for own, a in each), strict=True))
+
+    def _joined_of(self, factors: Sequence[Tensor]) -> Tensor:
+        """The factors (N, r, n) as one, (N, r of all, n); without gradients it is made once."""
+        if self._joined is not None and factors is self.factors:
+            return self._joined
+        A = torch.cat(list(factors), 1) if len(factors) > 1 else factors[0]
+        if factors is self.factors and not torch.is_grad_enabled():
+            self._joined = A = A.contiguous()
+        return A
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +101,13 @@ class Adapter:
 
     def _by_length(self, hidden: tuple[Tensor, ...], output: Tensor) -> Tensor:
         factors = torch.as_tensor(self.factor).flatten().expand(len(hidden)).tolist()
-        rows = torch.split(output.reshape(-1, output.shape[-1]), [len(own) for own in hidden])
+        flat = output.reshape(-1, output.shape[-1])
+        rows = torch.split(flat, [len(own) for own in hidden])
         each = zip(rows, hidden, self.B, factors, strict=True)
+        if not torch.is_grad_enabled():  # in place, as above
+            for own, product, B, factor in each:
+                own.addmm_(product.to(own.dtype), B.to(own.dtype), alpha=factor)
+            return flat.reshape(output.shape)
         parts = [
             torch.addmm(own, product, B.to(product.dtype), alpha=factor)
             for own, product, B, factor in each
