@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -67,18 +67,19 @@ def planned(work: Job, reference: str, budget: float | None) -> Job:
             "profile quick is sized for the built-in model; for a pretrained one: --profile laptop"
         )
     if budget is None:
-        job = work.planned(reference)
+        job = _tried(reference, lambda: work.planned(reference))
         _say_plan(job)
         return job
     place = work.store.result(experiment, config)
     kept = work.store.root / "budgets" / f"{place.folder.name}-{budget:g}.json"
     before = _fitted_before(work, reference, kept)
     began = time.perf_counter()
-    job = (before or work).planned(reference)
+    job = _tried(reference, lambda: (before or work).planned(reference))
     _say_plan(job)
     if before is not None:
         return job
-    smaller = job.fitted(reference, budget, time.perf_counter() - began)
+    planning = time.perf_counter() - began
+    smaller = _tried(reference, lambda: job.fitted(reference, budget, planning))
     if smaller is not job:
         _say_changed(smaller)
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +92,14 @@ def planned(work: Job, reference: str, budget: float | None) -> Job:
                 "what was tried took longer than at first"
             )
     return smaller
+
+
+def _tried(reference: str, plan: Callable[[], Job]) -> Job:
+    """A job that is planned while a bar on stderr says so."""
+    with progress_bar(reference) as bar:
+        if bar is not None:
+            bar.doing("planning: trying blocks, about a minute")
+        return plan()
 
 
 def _fitted_before(work: Job, reference: str, kept: Path) -> Job | None:

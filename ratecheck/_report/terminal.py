@@ -9,6 +9,7 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: From so many columns on, all lists are tables.
 _WIDE = 120
+#: A bar says what time is left after so many seconds, and so much of the work.
+_SETTLED_S, _SETTLED = 3.0, 0.01
 #: Columns between two of a table, and beside all of them.
 _GAP, _EDGES = 3, 2
 #: What a line with a command has in it.
@@ -165,15 +168,33 @@ class Bar:
 
     def __init__(self, bar: progress.Progress, name: str) -> None:
         self._bar, self._name = bar, name
-        self._task = bar.add_task(name, total=None, whole=0)
+        self._task = bar.add_task(name, total=None, counted="", first=None)
 
     def __call__(self, done: float, total: int) -> None:
-        self._bar.update(self._task, completed=done, total=total, whole=int(done))
+        first = self._bar.tasks[0].fields["first"]
+        self._bar.update(
+            self._task,
+            completed=done,
+            total=total,
+            counted=f"{100 * done / total if total else 100:>3.0f}% {int(done)}/{total}",
+            first=done if first is None else first,
+        )
 
     def doing(self, what: str) -> None:
         """Show beside the name what is being done; the name alone if ``what`` is empty."""
         said = f"{self._name} ({what})" if what else self._name
         self._bar.update(self._task, description=said)
+
+
+def _left(elapsed: float, done: float, total: float) -> float | None:
+    """Seconds that are left at the speed so far; None where too little is done to know it.
+
+    >>> _left(60.0, 1, 4), _left(1.0, 1, 4), _left(60.0, 0.01, 4)
+    (180.0, None, None)
+    """
+    if elapsed < _SETTLED_S or done < _SETTLED * total:
+        return None
+    return elapsed * (total - done) / done
 
 
 @contextmanager
@@ -184,11 +205,24 @@ def progress_bar(name: str) -> Iterator[Bar | None]:
         yield None
         return
     from rich import progress
+    from rich.text import Text
+
+    class Remaining(progress.ProgressColumn):
+        """The time that is left, or the whole one at the end."""
+
+        def render(self, task: progress.Task) -> Text:
+            first, total, elapsed = task.fields["first"], task.total, task.elapsed or 0.0
+            left = None
+            if task.finished:
+                left = task.finished_time
+            elif first is not None and total is not None:
+                left = _left(elapsed, task.completed - first, total - first)
+            text = "-:--:--" if left is None else str(timedelta(seconds=round(left)))
+            return Text(text, style="progress.remaining")
 
     columns = (
         *(progress.TextColumn("{task.description}"), progress.BarColumn()),
-        progress.TextColumn("{task.percentage:>3.0f}% {task.fields[whole]}/{task.total}"),
-        progress.TimeRemainingColumn(elapsed_when_finished=True),
+        *(progress.TextColumn("{task.fields[counted]}"), Remaining()),
     )
     with progress.Progress(*columns, console=screen, transient=True, redirect_stdout=False) as bar:
         yield Bar(bar, name)

@@ -372,6 +372,10 @@ def test_the_bar_says_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "console", lambda *, stderr: screen)
     with terminal.progress_bar("audit") as bar:
         assert bar is not None
+        bar.doing("planning")
+        bar._bar.refresh()
+        assert "audit (planning)" in screen.file.getvalue()  # type: ignore[attr-defined]
+        assert "None" not in screen.file.getvalue()  # type: ignore[attr-defined]
         bar(3, 8)
         bar.doing("compiling")
         bar._bar.refresh()
