@@ -345,7 +345,7 @@ def test_pairs_of_a_file_go_to_their_users(model_folder: Path, tmp_path: Path) -
     assert shorter.what.endswith("data: pairs.jsonl; left out for empty or equal answers: 1")
     for change, message in (
         ({"users": 5}, "`data` must have pairs of users = 5 users; found 4 in .*: ann, bob, cy"),
-        ({"tests": 9}, "more than tests = 9 pairs of every user; found 9 of ann"),
+        ({"tests": 9}, "more than tests = 9 pairs of every user; found 9 pairs of user 'ann'"),
     ):
         with pytest.raises(InputError, match=message):
             pairs_of_users(replace(config, **change), np.random.default_rng(0))

@@ -189,7 +189,7 @@ def _read(config: UserConfig, rng: np.random.Generator) -> tuple[dict[str, list[
     if len(groups[fewest]) <= config.tests:
         raise InputError(
             f"`data` must have more than tests = {config.tests} pairs of every user; "
-            f"found {len(groups[fewest])} of {fewest} in {file}: lower tests"
+            f"found {len(groups[fewest])} pairs of user {fewest!r} in {file}: lower tests"
         )
     count = min(config.tests + config.pairs, len(groups[fewest]))
     dealt = {
