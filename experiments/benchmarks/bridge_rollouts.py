@@ -5,7 +5,8 @@ smollm2`` fetches (with ``--quick`` on the small built-in model);
 ``python -m experiments.benchmarks.bridge_rollouts`` also writes the tables under ``results/``.
 Every client has an adapter of rank 8 on all matrices of attention and perceptron, and prompts in
 the model's own form, each answered four times by as many tokens for everybody: nothing ends a
-response. Four clients have four prompts each; sixteen, who want as many responses, have one each.
+response. Four clients have four prompts each; eight, who want as many responses, have two, and
+sixteen one.
 Ours gives responses, their log-probabilities and the states they are predicted from.
 
 The peers are transformers' ``generate`` with the model's cache, on a model with PEFT adapters,
@@ -48,7 +49,7 @@ __all__ = ["Generated", "Policies", "measure", "run"]
 RANK, ALPHA = 8, 16
 RESPONSES, TOKENS, ROUNDS = 4, 32, 4
 #: Clients and the prompts of each.
-SIZES = ((4, 4), (16, 1))
+SIZES = ((4, 4), (8, 2), (16, 1))
 #: Nearly greedy: tokens part only where two logits are within some 10^-4.
 COLD = 1e-5
 
