@@ -29,7 +29,7 @@ from linsys.linalg import formal
 from linsys.linalg.formal import Element
 from linsys.linalg.ranges import MAYBE, NEVER, Range, larger, negative
 
-__all__ = ["Branching", "NoPoint", "Number", "Step"]
+__all__ = ["Branching", "NoPoint", "Number", "Signed", "Step"]
 
 #: Numbers that differ by a whole number up to this size are compared by it.
 _STEPS = 64
@@ -85,6 +85,23 @@ class Step:
     place: Any
 
 
+@dataclass(frozen=True)
+class Signed:
+    """A number that has a sign on a branch.
+
+    Args:
+        number: the number.
+        way: 1 where it is not negative, -1 where it is not positive, 0 where it is zero.
+        strict: whether it is not zero.
+        after: how many of the branch's outcomes are needed for that.
+    """
+
+    number: Number
+    way: int
+    strict: bool
+    after: int
+
+
 class Branching:
     """One branch of a formula: the outcomes of its comparisons, in their order.
 
@@ -93,6 +110,7 @@ class Branching:
         draw: of random whole numbers below a limit.
         bits: of the values of new coordinates.
         free: whether a maximum or a minimum is a new coordinate.
+        assuming: whether there are points only where a claim's assumptions are met.
         place: asked at every comparison where it stands.
     """
 
@@ -102,9 +120,11 @@ class Branching:
         draw: Callable[[int], int],
         bits: int,
         free: bool,
+        assuming: bool = False,
         place: Callable[[], Any] | None = None,
     ) -> None:
-        self._forced, self._draw, self._bits, self.free = tuple(forced), draw, bits, free
+        self._forced, self._draw, self._bits = tuple(forced), draw, bits
+        self.free, self.assuming = free, assuming
         self._place = place
         #: The comparisons whose outcomes are :attr:`taken`, but for coins; with a ``place`` alone.
         self.steps: list[Step] = []
@@ -124,6 +144,10 @@ class Branching:
         self._near: dict[Any, list[Any]] = {}
         #: Of the point, which are set when it is drawn.
         self.coordinates: list[Number] = []
+        #: Numbers with a sign on this branch, in the order in which they were compared.
+        self.signed: list[Signed] = []
+        #: What was divided by, and after how many outcomes.
+        self.divisors: list[tuple[Number, int]] = []
         self._extremes: dict[Any, Any] = {}
         self._among: dict[Any, tuple[str, frozenset[Any]]] = {}
 
@@ -160,6 +184,9 @@ class Branching:
             told = (key, way, relation.__name__)
             if told not in self._told:
                 self._told[told] = self._decided(difference, relation)
+            if self._told[told]:
+                left = frozenset(s for s in _ALL if relation(s, 0))
+                self._sign(difference, left, 0 not in left)
             return self._told[told]
         signs = self._of(key, way, difference, signs)
         possible = {bool(relation(sign, 0)) for sign in signs}
@@ -179,7 +206,23 @@ class Branching:
         self._signs[key] = frozenset(way * sign for sign in left)
         if (1 in left) != (-1 in left):
             formal.noted(difference.element, 1 if 1 in left else -1)
+        strict = outcome is not zero or not _may_vanish(difference)
+        self._sign(difference, left, strict)
         return outcome
+
+    def divided_by(self, number: Number) -> None:
+        """Note that there are numbers only where this one is not zero."""
+        self.divisors.append((number, len(self.taken)))
+
+    def positive(self, number: Number) -> None:
+        """Note that a number, such as a root that was taken, is positive from here on."""
+        self._sign(number, frozenset((1,)), True)
+
+    def _sign(self, number: Number, signs: Signs, strict: bool) -> None:
+        """Note the signs that a number may have from here on."""
+        if not {-1, 1} <= signs:
+            way = next((sign for sign in signs if sign != 0), 0)
+            self.signed.append(Signed(number, way, strict, len(self.taken)))
 
     def _decided(self, difference: Number, relation: Relation) -> bool:
         """An outcome that may be both, which is remembered as a step."""

@@ -244,7 +244,10 @@ class Rational:
         sign = _defined(self)
         if sign <= 0:
             return Rational(0 if sign == 0 else math.nan)
-        return _known(Rational(formal_functions.root(self.element)), ranges.root, self)
+        made = _known(Rational(formal_functions.root(self.element)), ranges.root, self)
+        if _branching is not None:
+            _branching.positive(made)
+        return made
 
     def exp(self) -> Rational:
         """e^x."""
@@ -423,7 +426,13 @@ def _degree_between(a: Rational, b: Rational) -> int:
     return max(a.top + b.bottom, b.top + a.bottom)
 
 
+def _divided_by(number: Rational) -> None:
+    if _branching is not None and not number.constant:
+        _branching.divided_by(number)
+
+
 def _quotient(a: Rational, b: Rational) -> Rational:
+    _divided_by(b)
     if a.formal or b.formal:
         above, below = a.element, b.element
         zero = formal.sign(below) == 0 if _branching is None else formal.is_zero(below)
@@ -524,11 +533,13 @@ def _of_rationals(entries: list[list[Rational]]) -> Any:
     d = len(entries)
     common = sum(x.bottom for row in entries for x in row)
     most = max(x.top + common - x.bottom for row in entries for x in row)
+    rational = flint.fmpq_mat([[x.value for x in row] for row in entries])
     try:
-        solved = flint.fmpq_mat([[x.value for x in row] for row in entries]).inv()
+        solved = rational.inv()
     except ZeroDivisionError:  # everywhere, but for the chance of its determinant
         _zeros.append(d * most)
         return Rational(math.nan)
+    _divided_by(Rational(rational.det(), d * most, d * common))
     degrees = common + (d - 1) * most, d * most
     every = [x for row in entries for x in row]
     if d == 1:

@@ -49,7 +49,7 @@ _KEYS = {
 }
 _MORE = {
     "counterexample": set[str](),
-    "identity": {"left", "every_branch", "open", "differ", "ways", "ties", "whole"},
+    "identity": {"left", "every_branch", "open", "differ", "ways", "empty", "ties", "whole"},
     theorems.KIND: theorems.MORE,
     constants.KIND: constants.MORE,
 }
@@ -189,9 +189,12 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
     true = of_identity(item, decided)
     # of the sizes that are left out the reason is text, and the number is checked above
     given_only = {"left", "open", "differ", "seconds", "file"}
-    # how many ways there are may depend on the whole numbers that are drawn
-    if true["drawn"] and type(content.get("ways")) is int and content["ways"] > 0:
-        given_only |= {"ways"} & set(true)
+    # how many there are may depend on the whole numbers drawn and on the exclusions found
+    counted = {"ways", "empty"} if "empty" in true else {"ways"} if true["drawn"] else set()
+    if all(type(content.get(name)) is int and content[name] > 0 for name in counted):
+        given_only |= counted & set(true)
+    if "empty" in true and content.get("ties") == "left out":  # which says less
+        given_only |= {"ties"}
     for name in sorted((set(true) | set(content)) - given_only):
         if name not in true:
             raise Refused(f"`{name}` must not be there; found {content[name]!r:.80}")
@@ -211,6 +214,7 @@ def _where(decided: Decided) -> str:
     if not decided.compares:
         return ""
     every, looked = len(decided.every), f"every branch, {decided.ways} together"
+    looked += ", others excluded" * (decided.empty > 0)
     looked += f" {BUT_FOR_TIES}" * decided.ties
     if every == len(decided.sizes):
         return f" on {looked}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from linsys.linalg import no_floats
 from linsys.linalg.branching import NoPoint
 from linsys.linalg.degrees import Rational, compared, comparisons, rational_arithmetic
-from linsys.linalg.formal import has_atoms, is_ruled, sign
+from linsys.linalg.formal import NotRational, has_atoms, is_ruled, sign
 from ratecheck._certify.enclosures import Unprovable, aligned, told
 from ratecheck._certify.random_points import Point, Source, floats_of
 from ratecheck._claims import fields as domains
@@ -71,6 +72,8 @@ def at(claim: Claim, point: Point, sizes: Sizes, source: Source) -> AtPoint:
         with rational_arithmetic(source.branching), quiet():
             fields, drawn = point(claim.space, sizes, source)
             views = claim.space.views(fields)
+            if source.branching is not None and source.branching.assuming:
+                _assume(claim, views)
             with no_floats("a float"):
                 answer = claim.measure(views if claim.space.batched else views[0])
             sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
@@ -93,6 +96,22 @@ def at(claim: Claim, point: Point, sizes: Sizes, source: Source) -> AtPoint:
         if isinstance(cause, NoPoint):
             raise cause from None
         raise Unprovable(told(cause)) from error
+
+
+def _assume(claim: Claim, views: Any) -> None:
+    """Refuse a branch on which an assumption of the claim is not met; one that cannot be evaluated
+    in this arithmetic is left out.
+
+    Raises:
+        NoPoint: it is one.
+    """
+    view = views if claim.space.batched else views[0]
+    for predicate in (*claim.space.assumes.values(), *claim.space.given.values()):
+        met: Any = True
+        with contextlib.suppress(NotRational, TypeError):
+            met = predicate(view)
+        if not np.all(met):
+            raise NoPoint
 
 
 def _check_floats(claim: Claim, floats: dict[str, Any], exact: Sequence[Any]) -> None:

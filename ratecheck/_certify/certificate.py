@@ -73,6 +73,8 @@ def _branches(decided: Decided) -> dict[str, Any]:
     if not decided.compares:
         return {"branches": "none"}
     ways: dict[str, Any] = {"ways": decided.ways} if decided.every else {}
+    if decided.empty:
+        ways["empty"] = decided.empty
     if decided.ties:
         ways["ties"] = "left out"
     if len(decided.every) == len(decided.sizes):

@@ -7,7 +7,10 @@ branching` leaves out. Of the ways that comparisons may come out, those are left
 of the space's numbers exclude, or what was compared before.
 
 Where a rule needed a sign that may be another one at other points, nothing is concluded. Where the
-sides differ as functions on a branch, an instance on it is looked for: one breaks the claim.
+sides differ as functions on a branch, it may have no instance, as its comparisons exclude each
+other (:mod:`ratecheck._certify.no_instance`); else an instance is looked for, which breaks the
+claim. At last the branches are those of the claim's assumptions as well, whose comparisons come
+first: what they say of numbers leaves ways out.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from ratecheck._certify.at_a_point import (
     has_whole,
 )
 from ratecheck._certify.enclosures import Unprovable
+from ratecheck._certify.no_instance import nowhere
 from ratecheck._certify.on_a_branch import Branch, instance_on, named
 from ratecheck._certify.random_points import (
     Draw,
@@ -74,12 +78,14 @@ class Branches:
         free: whether maxima were new coordinates.
         chance: the logarithm to base 2 of the chance of an error, at most.
         ties: whether null sets are left out on which comparisons come out as nowhere else.
+        empty: how many times comparisons excluded each other, on branches that are left out.
     """
 
     count: int
     free: bool
     chance: int
     ties: bool
+    empty: int
 
 
 def every_branch(claim: Claim, sizes: Sizes, draw: Draw) -> Branches:
@@ -93,10 +99,13 @@ def every_branch(claim: Claim, sizes: Sizes, draw: Draw) -> Branches:
     if claim.space.repair is not None:
         points = near_an_instance, repaired
     reasons: list[Open] = []
-    for free in (True, False):
+    ways = [_Way(free=True), _Way()]
+    if claim.space.assumes or claim.space.given:
+        ways = [_Way(free=True), _Way(brief=True), _Way(assuming=True)]
+    for way in ways:
         for point in points:
             try:
-                return _all_of(claim, sizes, draw, point, free)
+                return _all_of(claim, sizes, draw, point, way)
             except Open as error:
                 reasons.append(error)
             except TimeLimit:
@@ -105,13 +114,28 @@ def every_branch(claim: Claim, sizes: Sizes, draw: Draw) -> Branches:
     raise max(reversed(reasons), key=lambda error: error.differ)
 
 
-def _all_of(claim: Claim, sizes: Sizes, draw: Draw, point: Point, free: bool) -> Branches:
+@dataclass(frozen=True)
+class _Way:
+    """How branches are looked at.
+
+    Args:
+        free: whether maxima are new coordinates.
+        assuming: whether the first comparisons are those of the claim's assumptions.
+        brief: whether nothing is looked at any more where something is open, as another way comes.
+    """
+
+    free: bool = False
+    assuming: bool = False
+    brief: bool = False
+
+
+def _all_of(claim: Claim, sizes: Sizes, draw: Draw, point: Point, way: _Way) -> Branches:
     bits = CHANCE + 64 + MARGIN
     each: Sequence[Whole] = [{}]
     if has_whole(claim):
         each = whole_numbers(claim.space, sizes) or [{}] * WHOLE_POINTS
     while True:
-        looked = _Looked(claim, sizes, draw, point, free, bits)
+        looked = _Looked(claim, sizes, draw, point, way, bits)
         try:
             for kept in each:
                 looked.at_all(kept)
@@ -124,7 +148,7 @@ def _all_of(claim: Claim, sizes: Sizes, draw: Draw, point: Point, free: bool) ->
         looked.judge()
         chance = looked.worth.bit_length() - bits
         if chance < -CHANCE - MARGIN:
-            return Branches(looked.count, free, chance, looked.ties)
+            return Branches(looked.count, way.free, chance, looked.ties, looked.exclusions)
         bits = CHANCE + looked.worth.bit_length() + 2 * MARGIN
 
 
@@ -137,11 +161,12 @@ class _Looked:
         sizes: of its instances.
         draw: of whole numbers.
         point: where they are evaluated.
-        free: whether maxima are new coordinates.
+        way: how branches are looked at.
         bits: of the coordinates.
         count: how many there are.
         worth: what the chance of an error grows with.
         ties: whether null sets were left out.
+        exclusions: how many times comparisons excluded each other.
         tried: whole numbers.
         differ: of branches on which the sides differ as functions, how, and which they are.
         reasons: why nothing is decided on others.
@@ -152,11 +177,12 @@ class _Looked:
     sizes: Sizes
     draw: Draw
     point: Point
-    free: bool
+    way: _Way
     bits: int
     count: int = 0
     worth: int = 0
     ties: bool = False
+    exclusions: int = 0
     tried: list[Whole] = field(default_factory=list)
     differ: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
@@ -164,8 +190,8 @@ class _Looked:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing will be proved: with new coordinates no branch is looked at any more."""
-        return bool(self.free and (self.differ or self.reasons))
+        """Whether nothing will be proved, so that no branch is looked at any more."""
+        return bool((self.way.free or self.way.brief) and (self.differ or self.reasons))
 
     def at_all(self, kept: Whole) -> None:
         """Look at every branch with given whole numbers.
@@ -179,26 +205,38 @@ class _Looked:
             Broken: the sides differ at an instance.
         """
         left: list[tuple[bool, ...]] = [()]
+        empty: list[tuple[bool, ...]] = []
         first, count = True, 0
         while left and not self.ended:
             forced = left.pop()
-            branching = Branching(forced, self.draw, self.bits, self.free)
+            if any(forced[: len(one)] == one for one in empty):
+                continue
+            branching = Branching(forced, self.draw, self.bits, self.way.free, self.way.assuming)
             source = Source(self.draw, self.bits, branching, kept)
-            found = None
+            found, broken, reason = None, "", ""
             try:
                 found = at(self.claim, self.point, self.sizes, source)
             except NoPoint:
                 pass
             except Broken as error:
-                self._differs(tuple(branching.taken), source.whole, str(error))
+                broken = str(error)
             except Unprovable as error:
                 if first and isinstance(error, NoInstance):
                     if kept:
                         return
                     raise Open(str(error)) from error
-                self.reasons.append(str(error))
+                reason = str(error)
             if found is not None and found.ruled:
-                self.reasons.append("a rule needs a sign that may be another one at other points")
+                reason = "a rule needs a sign that may be another one at other points"
+            if broken or reason:
+                branch = self._branch(tuple(branching.taken), source.whole)
+                excluded = self._excluded(branch)
+                if excluded is not None:
+                    empty.append(excluded)
+                elif broken:
+                    self._differs(branch, broken)
+                else:
+                    self.reasons.append(reason)
             if len(self.reasons) > _MOST_OPEN:
                 raise Open(self.reasons[0])
             if len(branching.taken) < len(forced):
@@ -218,16 +256,33 @@ class _Looked:
                 raise Open(f"there are more than {MOST} branches")
         self.count += count
 
-    def _differs(self, taken: tuple[bool, ...], whole: Whole, told: str) -> None:
+    def _branch(self, taken: tuple[bool, ...], whole: Whole) -> Branch:
+        kept = {name: list(values) for name, values in whole.items()}
+        return Branch(self.claim, self.sizes, self.point, taken, kept, self.way.assuming)
+
+    def _excluded(self, branch: Branch) -> tuple[bool, ...] | None:
+        """The first outcomes of a branch that exclude each other, if that is shown.
+
+        It is not tried any more where another branch is open: nothing will be proved.
+        """
+        if self.way.free or self.differ or self.reasons:
+            return None
+        found = nowhere(branch, self.draw, self.bits)
+        if found is None:
+            return None
+        self.exclusions, self.worth = self.exclusions + 1, self.worth + found.worth
+        self.ties |= found.ties
+        return branch.taken[: found.after]
+
+    def _differs(self, branch: Branch, told: str) -> None:
         """Note a branch on which the sides differ, and look for an instance on it.
 
-        With new coordinates for maxima there may be none: the maxima are compared afterwards.
+        With new coordinates for maxima, or without assumptions, there may be none: maxima are
+        compared afterwards, and assumptions made.
         """
-        if self.free:
+        if self.way.free or self.way.brief:
             self.differ.append(told)
             return
-        kept = {name: list(values) for name, values in whole.items()}
-        branch = Branch(self.claim, self.sizes, self.point, taken, kept)
         self.differ.append(f"{told}, {named(branch, self.draw)}" if not self.differ else told)
         if self.seconds <= _LEAST * _SECONDS:
             return
@@ -246,7 +301,9 @@ class _Looked:
         if self.differ:
             others = len(self.differ) - 1
             more = f" and on {others} other branch{'es' * (others > 1)}" if others else ""
-            raise Open(f"{self.differ[0]}{more}; no instance there is known", differ=not self.free)
+            raise Open(
+                f"{self.differ[0]}{more}; no instance there is known", differ=not self.way.free
+            )
         if self.reasons:
             raise Open(self.reasons[0])
         if not self.tried:

@@ -99,6 +99,7 @@ class Decided:
             some branch; empty if none is.
         differ: whether the sides differ as functions on a branch without a known instance.
         ways: how many branches these have together.
+        empty: how many times comparisons excluded each other, on branches that are left out.
         formal: whether roots, exponentials or logarithms take part.
         chance: the logarithm to base 2 of the chance that a false identity was not noticed, at
             most.
@@ -119,6 +120,7 @@ class Decided:
     open: str
     differ: bool
     ways: int
+    empty: int
     formal: bool
     chance: int
     whole: str
@@ -206,6 +208,7 @@ def decide(
         open=f"{missing} of the sizes: {[*differ, *failed, _NO_TIME][0]}" if missing else "",
         differ=bool(differ),
         ways=sum(found.count for _, found in complete),
+        empty=sum(found.empty for _, found in complete),
         formal=any(point.formal for point in points),
         chance=max([one.chance for one in decided.values()] + [b.chance for _, b in complete])
         + (2 * len(known)).bit_length(),

@@ -50,6 +50,7 @@ class Branch:
         point: how its points are drawn.
         taken: the outcomes of its comparisons.
         whole: whole numbers of its instances.
+        assuming: whether the first comparisons are those of the claim's assumptions.
     """
 
     claim: Claim
@@ -57,13 +58,19 @@ class Branch:
     point: Point
     taken: tuple[bool, ...]
     whole: Whole
+    assuming: bool = False
+
+    def at_a_point(self, draw: Draw, bits: int, given: Fields | None = None) -> Branching:
+        """What is compared on it, at an instance or at a random point."""
+        branching = Branching(self.taken, draw, bits, False, self.assuming, place=here)
+        source = Source(draw, bits, branching, self.whole, given=given or {})
+        with contextlib.suppress(NoPoint, Broken, Unprovable):
+            at(self.claim, self.point, self.sizes, source)
+        return branching
 
     def steps(self, draw: Draw, given: Fields | None = None) -> list[Step]:
         """Its comparisons, at an instance or at a random point."""
-        branching = Branching(self.taken, draw, _BITS, free=False, place=here)
-        source = Source(draw, _BITS, branching, self.whole, given=given or {})
-        with contextlib.suppress(NoPoint, Broken, Unprovable):
-            at(self.claim, self.point, self.sizes, source)
+        branching = self.at_a_point(draw, _BITS, given)
         if len(branching.taken) < len(self.taken):  # it ended before
             return [*branching.steps, Step("", True, _FAR, None)]
         return branching.steps

@@ -237,8 +237,13 @@ def _of_branches(identity: Mapping[str, Any]) -> str:
 
 
 def _ways(identity: Mapping[str, Any]) -> str:
-    """How many branches an identity has where it is proved on every one."""
-    ways = f"({identity['ways']} ways)" if "ways" in identity else ""
+    """How many branches an identity has where it is proved on every one.
+
+    >>> _ways({"ways": 12, "empty": 3})
+    '(12 ways, others excluded)'
+    """
+    others = ", others excluded" * ("empty" in identity)
+    ways = f"({identity['ways']} ways{others})" if "ways" in identity else ""
     return f"{ways} {BUT_FOR_TIES}" if "ties" in identity else ways
 
 
@@ -325,6 +330,7 @@ def tables(kept: Kept) -> str:
             some = len(one.get("every_branch", ()))
             branches = f"{one['branches']}{f'; every one of {some} sizes' if some else ''}"
             branches += f", {one['ways']} ways" if "ways" in one else ""
+            branches += ", others excluded" * ("empty" in one)
             branches += f", {BUT_FOR_TIES}" * ("ties" in one)
             branches += _open(one)
             sizes += of_whole(one)

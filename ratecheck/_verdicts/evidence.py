@@ -85,13 +85,27 @@ def of_certificate(
         return _of_theorem(certificate, premises)
     if certificate["kind"] == "constant":
         return _of_constant(certificate)
-    if certificate["branches"] not in ("none", "every one") and (
-        not certificate.get("every_branch") or "differ" in certificate
-    ):
+    if certificate["branches"] not in ("none", "every one") and not _on_branches(certificate):
         return Evidence.MET
     if certificate.get("drawn"):
         return Evidence.WHOLE
     return Evidence.TIES if "ties" in certificate else Evidence.SIZES
+
+
+def _on_branches(identity: Mapping[str, Any]) -> bool:
+    """Whether an identity that is open on branches for some sizes is proved for others.
+
+    Where it is open because its sides differ on a branch of which nobody knows whether it has
+    instances, it has to be proved for sizes of which none is one, if they can be more: what is true
+    of numbers says little about vectors and matrices.
+    """
+    proved = identity.get("every_branch", [])
+    if "differ" not in identity:
+        return bool(proved)
+    least = {
+        name: min(2, max(one[name] for one in identity["sizes"])) for name in identity["sizes"][0]
+    }
+    return any(all(one[name] >= size for name, size in least.items()) for one in proved)
 
 
 def strength(certificate: Mapping[str, Any]) -> tuple[int, int, int]:

@@ -328,7 +328,7 @@ KINDS = {
     "firm.batch_needed": Evidence.SIZES,
     "affpcl.never_worse_gain": Evidence.TIES,
     "ood.alg_1_corrected": Evidence.WHOLE,
-    "firm.remark3": Evidence.MET,
+    "affpcl.ex4": Evidence.MET,
     "firm.lemma10_corrected": Evidence.FACTOR,
     "firm.eq52_sharper": Evidence.FACTOR,
 }
