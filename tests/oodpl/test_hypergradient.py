@@ -93,7 +93,7 @@ def test_the_optimum_moves_as_38_says() -> None:
     system = replace(run.system, policy=Policy(psi=psi, log_h=log_h))
     derivative = at.implicit(system, run.phi, system.optimum(run.phi))
     np.testing.assert_allclose(derivative, slope(system.optimum, run.phi), rtol=1e-6, atol=1e-8)
-    alone, moved = hypergradients.eq_38(system, run.phi)
+    alone, moved = hypergradients.eq_38(system, system.optimum(run.phi), run.phi)
     np.testing.assert_allclose(alone, moved, rtol=1e-9)
     assert (np.abs(alone).max(axis=(1, 2)) > 1e-3).all()
     free = unrestricted(run.system)

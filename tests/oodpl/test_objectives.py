@@ -115,7 +115,9 @@ def test_the_unrestricted_class_has_a_parameter_for_each_answer(system: System) 
     assert free.policy.psi.shape == (2, 2, 3, 4)
     np.testing.assert_array_equal(free.policy.psi[0, 1], [[0] * 4, [0, 0, 1, 0], [0, 0, 0, 1]])
     value, wanted = objectives.eq_10_appA_unrestricted(system, np.ones((2, 2)))
-    np.testing.assert_allclose(value, wanted, rtol=1e-10)
+    np.testing.assert_allclose(value, wanted, rtol=1e-10, atol=1e-13)
+    best = at.parameters(free, system.tilted(np.ones((2, 2))))
+    np.testing.assert_allclose(free.optimum(np.ones((2, 2))), best, rtol=1e-9)
 
 
 def test_accuracy_counts_pairs() -> None:

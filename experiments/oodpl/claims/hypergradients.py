@@ -292,13 +292,12 @@ def eq_37_corrected(run: Any) -> rc.Sides:
     on=OPTIMA,
     derivation="The derivative of grad_theta L_FT(phi, theta_*(phi)) = 0 by phi.",
 )
-def eq_38(system: System, phi: Numbers) -> rc.Sides:
+def eq_38(system: System, theta: Numbers, phi: Numbers) -> rc.Sides:
     """grad_phi grad_theta L_FT + (d theta_* / d phi) Hess_theta L_FT = 0 at theta_*: along the
-    solution of this, grad_theta L_FT does not move.
+    solution of this, grad_theta L_FT does not move, from theta_* as from every theta.
 
     Both by differentiation of grad L_FT = -E_z e^(r/beta) (psi - E psi) itself; (..., q, p).
     """
-    theta = system.optimum(phi)
     weights = system.chance * system.tilt(phi)
     by_reward = (weights / system.beta[..., None, None])[..., None] * system.reward.gradient(phi)
     g = system.policy.gradient(theta)

@@ -11,6 +11,7 @@ from experiments.oodpl.claims._spaces import OTHER, PAIRS, POINTS, SAMPLES, doma
 from experiments.oodpl.paper import PAPER
 from experiments.oodpl.theory import objectives as at
 from experiments.oodpl.theory.bilevel import System, minimiser, pick
+from experiments.oodpl.theory.inner import flat
 from linsys.linalg import Numbers, lambda_min
 
 #: Domains with bounded rewards, and a second phi.
@@ -269,12 +270,17 @@ def eq_10_appA_excess(system: System, phi: Numbers) -> rc.Sides:
     derivation="E_x Z(x) KL(pi_* || pi_theta) is zero there, and nowhere else.",
 )
 def eq_10_appA_unrestricted(system: System, phi: Numbers) -> rc.Sides:
-    """With free parameters for all answers, the minimiser of L_FT is (9).
+    """With free parameters for all answers, the minimiser of L_FT is (9): of the parameters with
+    this policy L_FT, which is convex, has the slope zero.
 
-    Shape (..., X, Y).
+    The policy and the slope, (..., X Y + X (Y - 1)).
     """
-    free = at.unrestricted(system)
-    return free.policy.pi(free.optimum(phi)), system.tilted(phi)
+    free, best = at.unrestricted(system), system.tilted(phi)
+    theta = at.parameters(free, best)
+    slope = free.gradient(phi, theta)
+    reached, meant = flat(free.policy.pi(theta)), flat(best)
+    sides = [reached, slope], [meant, 0 * slope]
+    return np.concatenate(sides[0], axis=-1), np.concatenate(sides[1], axis=-1)
 
 
 @PAPER.identity(

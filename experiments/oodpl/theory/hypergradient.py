@@ -14,6 +14,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.oodpl.theory.bilevel import System, pick, pick_pair
+from experiments.oodpl.theory.objectives import parameters
 from linsys.linalg import Numbers, inverse, logistic, transpose
 
 __all__ = [
@@ -219,4 +220,5 @@ def eq_38_unrestricted(system: System, phi: Numbers) -> rc.Sides:
     apart = slopes[..., 1:, :] - slopes[..., :1, :]
     flat = apart.reshape(*apart.shape[:-3], -1, apart.shape[-1])
     known = transpose(flat) / system.beta[..., None, None]
-    return implicit(system, phi, system.optimum(phi)), np.asarray(known)
+    theta = parameters(system, system.tilted(phi))
+    return implicit(system, phi, theta), np.asarray(known)

@@ -6,9 +6,10 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.oodpl.theory.bilevel import Policy, System, log_loss, pick_pair
+from experiments.oodpl.theory.inner import flat
 from linsys.linalg import Numbers
 
-__all__ = ["accuracy", "margins", "unrestricted"]
+__all__ = ["accuracy", "margins", "parameters", "unrestricted"]
 
 
 def unrestricted(system: System) -> System:
@@ -18,6 +19,12 @@ def unrestricted(system: System) -> System:
     free = np.eye(X * Y, dtype=int).reshape(X, Y, X, Y)[..., 1:].reshape(X, Y, -1)
     policy = Policy(psi=free + 0 * log_h[..., None], log_h=log_h)
     return System(policy, system.reward, system.prompts, system.mu_hat, system.beta)
+
+
+def parameters(system: System, pi: Numbers) -> Numbers:
+    """The theta with pi_theta = pi (..., X, Y), for a system of :func:`unrestricted`: (..., p)."""
+    scores = np.log(pi) - system.policy.log_h
+    return flat(scores[..., 1:] - scores[..., :1])
 
 
 def margins(system: System, theta: Numbers, pairs: Numbers, lengths: Numbers) -> Numbers:
