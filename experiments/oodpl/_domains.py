@@ -38,13 +38,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import ratecheck as rc
+from experiments.oodpl import _lanes as lanes
 from linsys.bilevel import (
     Domain,
     DomainOracle,
@@ -54,12 +54,8 @@ from linsys.bilevel import (
     dpo,
     hpl,
     meta_distribution,
-    optimum,
-    policy_gradient,
     reward_mle,
-    sft,
 )
-from linsys.rounds import rounds
 
 __all__ = [
     "CONTROLS",
@@ -178,21 +174,19 @@ class MethodsConfig(DomainConfig):
     ) -> Iterator[tuple[int, Values]]:
         """Algorithm 1: the rounds asked for, increasing, and phi after each of them."""
         training = self.training(instance, self.beta, self.eta)
-        oracles = training.oracles(train)
-        start = training.init(Start(np.zeros(self.q), np.zeros(self.p)), oracles)
-        after = (state for state, _ in rounds(training, oracles, start, training.K))
-        for state in chain([start], after):
-            if state.t in at:
-                yield state.t, state.phi
+        phis = lanes.run(training, train, Start(np.zeros(self.q), np.zeros(self.p)))
+        return ((t, phis[t]) for t in at)
 
     def tuned(self, domain: Domain, phi: Values, beta: float | None = None) -> Values:
         """The policy at the end of Algorithm 2."""
         beta = self.beta if beta is None else beta
-        return np.asarray(optimum(DomainOracle(domain=domain, beta=beta), phi))
+        return lanes.optimum(DomainOracle(domain=domain, beta=beta), phi)
 
     def climbed(self, domains: Sequence[Domain], phi: Values, start: Values, beta: float) -> Values:
         """The policy at the end of RLHF."""
-        return policy_gradient(domains, phi, start, beta=beta, eta=self.climb, steps=self.steps)
+        return lanes.policy_gradient(
+            domains, phi, start, beta=beta, eta=self.climb, steps=self.steps
+        )
 
     def trained(self, train: Sequence[Domain]) -> Trained:
         """What baselines and controls take from the training domains."""
@@ -202,7 +196,7 @@ class MethodsConfig(DomainConfig):
             phi,
             self.fitted_beta(train, phi),
             {
-                "PPO (TR)": self.climbed(train, phi, sft(train), self.beta),
+                "PPO (TR)": self.climbed(train, phi, lanes.sft(train), self.beta),
                 "HPL (TR)": hpl(train, ridge=self.ridge),
             },
         )
@@ -210,7 +204,7 @@ class MethodsConfig(DomainConfig):
     def rivals(self, trained: Trained, test: Domain) -> Policies:
         """Policies of the baselines, controls and oracles for a held-out domain."""
         train, phi, every = trained.train, trained.phi, [*trained.train, test]
-        common, one = sft(every), np.ones(1)
+        common, one = lanes.sft(every), np.ones(1)
         true = replace(test, reward=LinearReward(test.true_reward[..., None]))
         return {
             **trained.policies,
@@ -235,7 +229,7 @@ class MethodsConfig(DomainConfig):
 
         def loss(log_beta: float) -> float:
             oracles = [DomainOracle(domain=d, beta=float(np.exp(log_beta))) for d in train]
-            return float(np.mean([o.outer_loss(optimum(o, phi)) for o in oracles]))
+            return float(np.mean([o.outer_loss(lanes.optimum(o, phi)) for o in oracles]))
 
         around = np.log(self.beta) + np.array([-1.5, 1.5])  # a factor of 4.5 either way
         minimum = minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 0.05})

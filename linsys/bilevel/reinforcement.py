@@ -6,7 +6,7 @@ The objective (3) is not concave in theta. What is found is where the steps lead
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from linsys.bilevel.domains import Domain, check_domains
 from linsys.bilevel.policies import ExponentialPolicy
 from linsys.validate import Array, InputError, check_integer, check_number, real_array
 
-__all__ = ["clipped_gradient", "policy_gradient", "ppo", "rlhf"]
+__all__ = ["Objective", "clipped_gradient", "policy_gradient", "ppo", "rlhf"]
 
 
 def policy_gradient(
@@ -44,36 +44,60 @@ def policy_gradient(
     >>> policy_gradient(domains.train, domains.phi, theta, beta=1.0, eta=0.1, steps=50).shape
     (4,)
     """
-    check_domains(domains)
-    check_number("beta", beta, low=0.0, low_open=True)
+    objective = Objective.of(domains, phi, reference, beta)
     check_number("eta", eta, low=0.0, low_open=True)
-    start = theta = real_array("reference", reference, (domains[0].policy.p,))
-    reward = real_array("phi", phi, (domains[0].reward.q,))
-    tables = [
-        (domain, domain.reward.value(reward), domain.policy.log_prob(start)) for domain in domains
-    ]
+    theta = objective.reference
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
+        for _ in range(check_integer("steps", steps, low=1)):
+            theta = theta + eta * objective(theta)[1]
+    objective.check_ascent(theta, eta)
+    return np.asarray(theta)
 
-    def climb(theta: Array) -> tuple[float, Array]:
+
+class Objective(NamedTuple):
+    """J of :func:`policy_gradient`.
+
+    domains: of which it is the mean. rewards: r_phi of each, shape (X, Y). log_references: log
+    pi_reference of each. reference: its parameters, shape (p,). beta: the factor of the divergence.
+    """
+
+    domains: Sequence[Domain]
+    rewards: Sequence[Array]
+    log_references: Sequence[Array]
+    reference: Array
+    beta: float
+
+    @classmethod
+    def of(cls, domains: Sequence[Domain], phi: Array, reference: Array, beta: float) -> Objective:
+        """The objective of these arguments of :func:`policy_gradient`, which are checked."""
+        check_domains(domains)
+        check_number("beta", beta, low=0.0, low_open=True)
+        start = real_array("reference", reference, (domains[0].policy.p,))
+        reward = real_array("phi", phi, (domains[0].reward.q,))
+        rewards = [domain.reward.value(reward) for domain in domains]
+        return cls(domains, rewards, [d.policy.log_prob(start) for d in domains], start, beta)
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """J and its gradient (p,)."""
         value, slope = 0.0, np.zeros_like(theta)
-        for domain, r, log_reference in tables:
+        for domain, r, log_reference in zip(*self[:3], strict=True):
             log_pi = domain.policy.log_prob(theta)
             pi = np.exp(log_pi)
-            flow = domain.prompts[:, None] * pi / len(tables)
-            gain = r - beta * (log_pi - log_reference)
+            flow = domain.prompts[:, None] * pi / len(self.domains)
+            gain = r - self.beta * (log_pi - log_reference)
             value += float((flow * gain).sum())
             slope += np.tensordot(flow * gain, domain.policy.score(theta, pi=pi), axes=2)
         return value, slope
 
-    with np.errstate(over="ignore", invalid="ignore"):  # reported below
-        for _ in range(check_integer("steps", steps, low=1)):
-            theta = theta + eta * climb(theta)[1]
-        before, after = climb(start)[0], climb(theta)[0]
-    if not after >= before:
-        raise InputError(
-            f"`eta` must let the objective grow; found {eta:g}, which took it from {before:.6g} to "
-            f"{after:.6g}"
-        )
-    return np.asarray(theta)
+    def check_ascent(self, theta: Array, eta: float) -> None:
+        """Refuse an end of steps of size eta that is lower than their start, or not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            before, after = self(self.reference)[0], self(theta)[0]
+        if not after >= before:
+            raise InputError(
+                f"`eta` must let the objective grow; found {eta:g}, which took it from "
+                f"{before:.6g} to {after:.6g}"
+            )
 
 
 def ppo(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.oodpl.rates._rate_laws import InnerLoop, OuterLoop, derivative
-from experiments.oodpl.rates._rate_outer_runs import exact_gradients
+from experiments.oodpl.rates._rate_losses import exact_losses
 from experiments.oodpl.rates._rate_systems import printed_factor
 from linsys.bilevel import (
     DomainOracle,
@@ -28,19 +28,30 @@ LAW = InnerLoop(ORACLES[0], DRAWN.phi)
 
 
 @pytest.mark.parametrize("s", [np.inf, 3.0])
-def test_gradients_in_bulk_are_those_of_the_metrics(s: float) -> None:
+@pytest.mark.parametrize("answers", [3, 9])
+def test_losses_in_bulk_are_those_of_the_metrics(s: float, answers: int) -> None:
     phis = 3.0 * np.random.default_rng(0).standard_normal((5, 2))
-    domains = DRAWN.train
+    sizes = {**SMALL, "answers": answers}  # nine are more than the compiled loops take
+    drawn = meta_distribution(5, train=3, held_out=0, strength=1.0, **sizes).train  # type: ignore[arg-type]
+    domains = drawn
     if np.isfinite(s):
         domains = tuple(replace(d, reward=TanhReward(d.reward.xi, s=s)) for d in domains)
     oracles = [DomainOracle(domain=domain, beta=2.0) for domain in domains]
-    expected = [meta_loss(oracles, phi).gradient for phi in phis]
-    gradients = exact_gradients(DRAWN.train, 2.0, phis, s)
-    np.testing.assert_allclose(gradients, expected, rtol=1e-8, atol=1e-12)
-    # several bounds at once
-    both = exact_gradients(DRAWN.train, 2.0, np.tile(phis[:1], (2, 1)), np.array([s, 1.0]))
-    np.testing.assert_allclose(both[0], expected[0], rtol=1e-8, atol=1e-12)
-    assert np.abs(both[1] - both[0]).max() > 1e-4
+    expected = [meta_loss(oracles, phi) for phi in phis]
+    losses = exact_losses(drawn, 2.0, phis, s)
+    near = {"rtol": 1e-8, "atol": 1e-12}
+    np.testing.assert_allclose(losses.values, [loss.value for loss in expected], **near)
+    np.testing.assert_allclose(losses.gradients, [loss.gradient for loss in expected], **near)
+    # several bounds and factors at once
+    phis, bounds, betas = (
+        np.tile(phis[:1], (3, 1)),
+        np.array([s, 1.0, s]),
+        np.array([2.0, 2.0, 1.0]),
+    )
+    values, gradients = exact_losses(drawn, betas, phis, bounds)
+    np.testing.assert_allclose(gradients[0], expected[0].gradient, **near)
+    assert np.abs(gradients[1:] - gradients[0]).max(axis=1).min() > 1e-4
+    assert np.abs(values[1:] - values[0]).min() > 1e-4
 
 
 def test_the_derivative_of_the_adjoint_error_is_the_law() -> None:

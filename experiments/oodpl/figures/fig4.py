@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.oodpl import _lanes as lanes
 from experiments.oodpl._domains import DomainConfig, Values, columns
 from linsys import InputError
 from linsys.bilevel import (
@@ -52,7 +53,6 @@ from linsys.bilevel import (
     LinearReward,
     Start,
     implicit,
-    optimum,
     pl_accuracy,
 )
 
@@ -112,8 +112,9 @@ class BetaConfig(DomainConfig):
 def measure(config: BetaConfig, instance: int) -> rc.Columns:
     """All runs of an instance."""
     rows = []
+    drawn = {kind: config.domains(instance, 4, kind) for kind in ("linear", "tanh")}
     for way, beta, eta in config.runs():
-        domains = config.domains(instance, 4, "tanh" if way == TANH else "linear")
+        domains = drawn["tanh" if way == TANH else "linear"]
         if way == REWARD:
             sampled, exact = domains
             domains = [scaled(d, beta) for d in sampled], [scaled(d, beta) for d in exact]
@@ -137,24 +138,23 @@ def _run(
     """Rows of one training; after it is lost, the last ones again."""
     (*train, test), judge = domains[0], domains[1][-1]
     training = config.training(instance, beta, eta)
-    oracles = training.oracles(train)
-    state = training.init(Start(np.zeros(config.q), np.zeros(config.p)), oracles)
-    row, lost = _measured(test, judge, state.phi, beta), False
+    start = Start(np.zeros(config.q), np.zeros(config.p))
+    row, lost = _measured(test, judge, start.phi_0, beta), False
+    phis = lanes.run_while_finite(training, train, start)  # a run that explodes ends early
     for t in config.times:
-        try:
-            with np.errstate(over="ignore"):  # runs that explode have no result
-                while state.t < t and not lost:
-                    state, _ = training.round(state, oracles)
-                if t and not lost:
-                    row = _measured(test, judge, state.phi, beta)
-        except InputError:  # the inner loop or the weights explode
-            lost = True
+        lost = lost or t >= len(phis)
+        if t and not lost:
+            try:
+                with np.errstate(over="ignore"):
+                    row = _measured(test, judge, phis[t], beta)
+            except InputError:  # the weights explode
+                lost = True
         yield {"t": t, **row, "lost": lost}
 
 
 def _measured(test: Domain, judge: Domain, phi: Values, beta: float) -> dict[str, float]:
     oracle = DomainOracle(domain=judge, beta=beta)
-    theta = optimum(DomainOracle(domain=test, beta=beta), phi)
+    theta = lanes.optimum(DomainOracle(domain=test, beta=beta), phi)
     r = np.asarray(test.reward.value(phi))
     quantiles = {"r": np.quantile(r, LEVELS), "w": np.quantile(np.exp(r / beta), LEVELS)}
     return {

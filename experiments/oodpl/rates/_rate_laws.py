@@ -32,7 +32,9 @@ from functools import cached_property
 
 import numpy as np
 
-from linsys.bilevel import DomainOracle, implicit, meta_loss, optimum, optimum_sensitivity
+from experiments.oodpl import _lanes as lanes
+from experiments.oodpl.rates._rate_losses import exact_losses
+from linsys.bilevel import DomainOracle, implicit, optimum_sensitivity
 from linsys.validate import Array
 
 __all__ = ["InnerLoop", "OuterLoop", "derivative"]
@@ -67,7 +69,7 @@ class InnerLoop:
     @cached_property
     def theta(self) -> Array:
         """theta_*, shape (p,)."""
-        return np.asarray(optimum(self.oracle, self.phi))
+        return lanes.optimum(self.oracle, self.phi)
 
     @cached_property
     def gradient(self) -> Array:
@@ -164,7 +166,7 @@ class OuterLoop:
     """The outer loop over domains near a minimum phi of L.
 
     Args:
-        oracles: of the domains, each as likely as the others.
+        oracles: of the domains, each as likely as the others, all with one beta.
         phi: the minimum, shape (q,).
     """
 
@@ -174,8 +176,9 @@ class OuterLoop:
     @cached_property
     def hessian(self) -> Array:
         """The Hessian of L, shape (q, q)."""
+        domains, beta = [oracle.domain for oracle in self.oracles], self.oracles[0].beta
         jacobian = derivative(
-            lambda phi: np.asarray(meta_loss(self.oracles, phi).gradient), self.phi
+            lambda phi: exact_losses(domains, beta, phi[None]).gradients[0], self.phi
         )
         return (jacobian + jacobian.T) / 2.0
 

@@ -5,14 +5,15 @@ Every round of a run is judged by grad L(phi), at many phi at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 import ratecheck as rc
+from experiments.oodpl import _lanes as lanes
 from experiments.oodpl.rates._rate_laws import InnerLoop, OuterLoop, derivative
+from experiments.oodpl.rates._rate_losses import exact_losses
 from experiments.oodpl.rates._rate_systems import FixedBetaConfig
 from linsys.bilevel import (
     Domain,
@@ -20,10 +21,8 @@ from linsys.bilevel import (
     MetaTraining,
     Start,
     TanhReward,
-    meta_loss,
-    optimum,
 )
-from linsys.validate import Array, InputError
+from linsys.validate import Array
 
 #: The exponent in K is fitted from here on.
 FIRST = 20
@@ -114,26 +113,25 @@ class System:
 
         oracles = [DomainOracle(domain=domain, beta=beta) for domain in domains]
         zero = np.zeros(oracles[0].q)
-        minimum = minimize(
-            lambda phi: tuple(meta_loss(oracles, phi)),
-            zero,
-            jac=True,
-            method="BFGS",
-            options={"gtol": 1e-9},
-        )
+
+        def loss(phi: Array) -> tuple[float, Array]:
+            values, gradients = exact_losses(domains, beta, phi[None])
+            return float(values[0]), gradients[0]
+
+        minimum = minimize(loss, zero, jac=True, method="BFGS", options={"gtol": 1e-9})
         law = OuterLoop(oracles, minimum.x)
-        start = np.mean([optimum(oracle, zero) for oracle in oracles], axis=0)
+        start = np.mean([lanes.optimum(oracle, zero) for oracle in oracles], axis=0)
         between = np.linspace(0.0, 1.0, 9)[:, None] * minimum.x
 
         def slopes(move: Array) -> Array:
-            return exact_gradients(domains, beta, between + move)
+            return exact_losses(domains, beta, between + move).gradients
 
         curvatures = np.linalg.norm(derivative(slopes, zero), 2, axis=(1, 2))
         steep = [
             np.linalg.norm(oracle.inner_hessian(phi, theta), 2)
             for oracle in oracles
             for phi in (zero, minimum.x)
-            for theta in (start, optimum(oracle, phi))
+            for theta in (start, lanes.optimum(oracle, phi))
         ]
         alpha = 0.9 / float(max(steep))
         factor = max(InnerLoop(oracle, minimum.x).factor(alpha) for oracle in oracles)
@@ -143,7 +141,7 @@ class System:
             start=start,
             law=law,
             least=float(minimum.fun),
-            base=meta_loss(oracles, zero).value,
+            base=loss(zero)[0],
             curvature=float(curvatures.max()),
             alpha=alpha,
             tau=-1.0 / float(np.log(factor)),
@@ -151,17 +149,17 @@ class System:
 
     def gap(self, phi: Array) -> float:
         """L(phi) - min L."""
-        return meta_loss(self.law.oracles, phi).value - self.least
+        return float(exact_losses(self.domains, self.beta, phi[None]).values[0]) - self.least
 
-    def squares(self, phis: Sequence[Array]) -> Array:
+    def squares(self, phis: Array) -> Array:
         """||grad L||^2 at every phi, shape (n,)."""
-        gradients = exact_gradients(self.domains, self.beta, np.array(phis))
+        gradients = exact_losses(self.domains, self.beta, phis).gradients
         return np.asarray((gradients**2).sum(axis=1))
 
     def run(
         self, kind: str, phi: Array, *, eta: float, D: int, K: int, pairs: int, seed: int
-    ) -> list[Array]:
-        """phi_0, ..., phi_K of Algorithm 1."""
+    ) -> Array:
+        """phi_0, ..., phi_K of Algorithm 1, shape (K + 1, q)."""
         training = MetaTraining(
             alpha=self.alpha,
             beta=self.beta,
@@ -173,9 +171,7 @@ class System:
             every_task=kind == ALL,
             seed=seed,
         )
-        oracles = training.oracles(self.domains)
-        first = training.init(Start(phi, self.start), oracles)
-        return [state.phi for state in training.run(first, oracles)]
+        return lanes.run(training, self.domains, Start(phi, self.start))
 
 
 def compute(config: RateOuterConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
@@ -236,7 +232,7 @@ def _floors(config: RateOuterConfig, system: System, seed: int) -> list[Row]:
                     "panel": BY_ETA,
                     "kind": kind,
                     "x": step,
-                    "value": float(system.squares([phis[k] for k in seen]).mean()),
+                    "value": float(system.squares(phis[seen]).mean()),
                     "law": law.floor(eta, noise, seen.astype(float)),
                     # the floor 3 sigma_3^2 that the paper states for sampled pairs
                     "room": float(3.0 * np.trace(sampled)) if kind == PAIRS else 0.0,
@@ -251,7 +247,7 @@ def _steps(config: RateOuterConfig, system: System) -> list[Row]:
     curved, flat, zero = [], [], np.zeros_like(system.law.phi)
 
     def slope(phi: Array, s: float) -> Array:
-        return np.asarray(exact_gradients(system.domains, system.beta, phi[None], s)[0])
+        return np.asarray(exact_losses(system.domains, system.beta, phi[None], s).gradients[0])
 
     for s in config.bounds:
         rewards = [TanhReward(domain.reward.xi, s=s) for domain in system.domains]
@@ -263,7 +259,7 @@ def _steps(config: RateOuterConfig, system: System) -> list[Row]:
     phis, squares = np.zeros((len(eta), len(system.law.phi))), []
     both = np.concatenate([bounds, bounds])
     for _ in range(config.step_rounds):
-        slopes = exact_gradients(system.domains, system.beta, phis, both)
+        slopes = exact_losses(system.domains, system.beta, phis, both).gradients
         squares.append((slopes**2).sum(axis=1))
         phis = phis - eta[:, None] * slopes
         phis = phis / np.maximum(1.0, np.linalg.norm(phis, axis=1, keepdims=True) / config.radius)
@@ -304,93 +300,3 @@ def _depths(config: RateOuterConfig, system: System, seed: int) -> list[Row]:
             }
         )
     return rows
-
-
-#: The largest number of Newton steps, and the relative length of a step at which they end. A step
-#: is shortened where it would change log-odds of pi by more than one. As convergence is quadratic,
-#: the error after the last step is about the square of its length, which is all that badly
-#: conditioned optima allow.
-_STEPS, _SMALL = 500, 1e-7
-
-
-def exact_gradients(
-    domains: Sequence[Domain], beta: float, phis: Array, s: Array | float = np.inf
-) -> Array:
-    """grad L of (11) at every phi (n, q), shape (n, q): :func:`linsys.bilevel.meta_loss` in bulk.
-
-    Args:
-        domains: each as likely as the others.
-        beta: the factor of the reward.
-        phis: shape (n, q).
-        s: rewards are s tanh(phi . xi / s), a number or one for each phi; linear where infinite.
-
-    Raises:
-        InputError: an inner optimum that Newton's method does not reach.
-
-    >>> from linsys.bilevel import meta_distribution
-    >>> exact_gradients(meta_distribution(0).train, 1.0, np.zeros((3, 4))).shape
-    (3, 4)
-    """
-    total = np.zeros_like(phis)
-    bounds = np.broadcast_to(s, len(phis))[:, None, None]
-    for domain in domains:
-        index = np.einsum("nq,xyq->nxy", phis, domain.reward.xi)
-        with np.errstate(invalid="ignore"):  # infinity times zero, not taken
-            r = np.where(np.isinf(bounds), index, bounds * np.tanh(index / bounds))
-        W = domain.law * np.exp(r / beta)
-        slope = 1.0 - np.tanh(index / bounds) ** 2
-        theta = _optima(domain, W)
-        pi = _policies(domain, theta)
-        v = _outer(domain, theta)
-        along = np.einsum("xyp,np->nxy", domain.policy.psi, _solved(domain, W, pi, v))
-        along -= (pi * along).sum(axis=2, keepdims=True)
-        total += np.einsum("nxy,xyq->nq", W * along * slope, domain.reward.xi) / beta
-    return total / len(domains)
-
-
-def _policies(domain: Domain, theta: Array) -> Array:
-    """pi of every theta (n, p), shape (n, X, Y)."""
-    psi = domain.policy.psi
-    flat = theta @ psi.reshape(-1, psi.shape[2]).T
-    logits = domain.policy.log_h + flat.reshape(-1, *psi.shape[:2])
-    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
-    return np.asarray(weights / weights.sum(axis=2, keepdims=True))
-
-
-def _solved(domain: Domain, W: Array, pi: Array, v: Array) -> Array:
-    """H^{-1} v for every policy, shape (n, p)."""
-    psi = domain.policy.psi
-    scores = psi - np.matmul(pi[:, :, None, :], psi)  # (n, X, Y, p)
-    weights = W.sum(axis=2, keepdims=True) * pi
-    flat = scores.reshape(len(W), -1, psi.shape[2])
-    H = np.swapaxes(flat, 1, 2) @ (weights.reshape(len(W), -1, 1) * flat)
-    return np.asarray(np.linalg.solve(H, v[..., None])[..., 0])
-
-
-def _optima(domain: Domain, W: Array) -> Array:
-    """theta_* for the weights W (n, X, Y) of the data, shape (n, p)."""
-    theta = np.zeros((len(W), domain.policy.p))
-    # the scale of W has no effect on theta_*
-    W = W / W.sum(axis=(1, 2), keepdims=True)
-    width = float(domain.policy.diameters.max())
-    for _ in range(_STEPS):
-        pi = _policies(domain, theta)
-        excess = W.sum(axis=2, keepdims=True) * pi - W
-        slope = excess.reshape(len(W), -1) @ domain.policy.psi.reshape(excess[0].size, -1)
-        step = _solved(domain, W, pi, slope)
-        size = np.linalg.norm(step, axis=1)
-        theta = theta - step / (1.0 + np.where(width * size > 1.0, width * size, 0.0))[:, None]
-        if (size <= _SMALL * (1.0 + np.linalg.norm(theta, axis=1))).all():
-            return theta
-    raise InputError(
-        f"the inner loss of domain `{domain.name}` must have a minimum; found steps of length "
-        f"{size.max():.3g} after {_STEPS} of them"
-    )
-
-
-def _outer(domain: Domain, theta: Array) -> Array:
-    """grad_theta L_PL, shape (n, p)."""
-    x, y, other, weights = domain.pairs
-    contrasts = domain.policy.psi[x, y] - domain.policy.psi[x, other]
-    u = domain.policy.log_h[x, y] - domain.policy.log_h[x, other] + theta @ contrasts.T
-    return np.asarray(-(weights * 0.5 * (1.0 - np.tanh(u / 2.0))) @ contrasts)

@@ -8,7 +8,6 @@ import numpy as np
 
 import ratecheck as rc
 from linsys.bilevel import DomainOracle, MetaDistribution, meta_distribution
-from linsys.bilevel.inner import Path
 from linsys.validate import Array
 
 __all__ = [
@@ -16,7 +15,6 @@ __all__ = [
     "LEVEL",
     "FixedBetaConfig",
     "RateConfig",
-    "cut",
     "normed",
     "printed_factor",
 ]
@@ -57,11 +55,6 @@ class FixedBetaConfig(RateConfig):
     beta: float = rc.param(
         2.0, above=0.0, doc="the factor of the reward, where it is not what varies."
     )
-
-
-def cut(path: Path, D: int) -> Path:
-    """The first D steps of a path of exact steps."""
-    return Path(path.theta[: D + 1], path.samples[:D], path.shrink[:D], path.alpha)
 
 
 def normed(curves: Array, law: Array) -> Array:

@@ -38,7 +38,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import ratecheck as rc
+from experiments.oodpl import _lanes as lanes
 from experiments.oodpl.rates._rate_laws import derivative
+from experiments.oodpl.rates._rate_losses import exact_losses
 from experiments.oodpl.rates._rate_style import BLUES, REDS
 from experiments.oodpl.rates._rate_systems import LAW, LEVEL, RateConfig, normed
 from linsys.bilevel import (
@@ -47,11 +49,8 @@ from linsys.bilevel import (
     MetaTraining,
     Start,
     TanhReward,
-    meta_loss,
-    optimum,
     pl_accuracy,
 )
-from linsys.rounds import rounds
 from linsys.validate import Array
 
 #: Exponents in beta: of ||grad L||^2 and of what K rounds gain; and of the change that a given
@@ -117,30 +116,33 @@ def _oracles(domains: tuple[Domain, ...], beta: float) -> list[DomainOracle]:
 def compute(config: RateBetaConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """One row per curve and beta: ||grad L||^2, what a reward changes or gains, A_PL, limits."""
     drawn = config.drawn(block["instance"], train=config.train, held_out=config.held_out)
-    rows = _untrained(config, LINEAR, drawn.train, drawn.phi)
+    rows = _untrained(config, LINEAR, drawn.train, drawn.phi, np.inf)
     bounded = tuple(
         replace(domain, reward=TanhReward(domain.reward.xi, s=config.s)) for domain in drawn.train
     )
-    rows += _untrained(config, BOUNDED, bounded, drawn.phi)
+    rows += _untrained(config, BOUNDED, bounded, drawn.phi, config.s)
     rows += _training(config, drawn.train, drawn.held_out, config.derive("runs", block["instance"]))
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: np.array([row.get(name, 0.0) for row in rows]) for name in names}
 
 
 def _untrained(
-    config: RateBetaConfig, curve: str, domains: tuple[Domain, ...], phi: Array
+    config: RateBetaConfig, curve: str, domains: tuple[Domain, ...], phi: Array, s: float
 ) -> list[dict[str, float | str]]:
-    """L at a given phi; ``limit`` and ``relative_error`` are of a curve times its power of beta."""
-    base = meta_loss(_oracles(domains, 1.0), 0.0 * phi).value
+    """L at a given phi, of rewards of bound s.
+
+    ``limit`` and ``room`` are of a curve times its power of beta.
+    """
     largest = max(float(np.abs(domain.reward.value(phi)).max()) for domain in domains)
-
-    def sizes(beta: float) -> Array:
-        loss = meta_loss(_oracles(domains, beta), phi)
-        return np.array([float(loss.gradient @ loss.gradient), abs(loss.value - base)])
-
+    betas = np.array([*config.betas, _FAR, _CORRECTED, 1.0])
+    phis = np.tile(phi, (len(betas), 1))
+    phis[-1] = 0.0
+    values, gradients = exact_losses(domains, betas, phis, s)
+    sizes = np.stack([(gradients**2).sum(axis=1), np.abs(values - values[-1])], axis=1)
     powers = -np.array([FLAT, EFFECT])
-    limit = sizes(_FAR) * _FAR**powers
-    relative_error = np.abs(sizes(_CORRECTED) * _CORRECTED**powers / limit - 1.0) * _CORRECTED
+    far, corrected = sizes[len(config.betas) : -1]
+    limit = far * _FAR**powers
+    relative_error = np.abs(corrected * _CORRECTED**powers / limit - 1.0) * _CORRECTED
     fixed = {
         "curve": curve,
         "limit": limit[0],
@@ -151,8 +153,7 @@ def _untrained(
         "largest": largest,
     }
     rows: list[dict[str, float | str]] = []
-    for beta in config.betas:
-        square, effect = sizes(beta)
+    for beta, (square, effect) in zip(config.betas, sizes[: len(config.betas)], strict=True):
         rows.append({**fixed, "beta": beta, "square": square, "effect": effect})
     return rows
 
@@ -165,10 +166,14 @@ def _training(
 
     oracles = _oracles(domains, 1.0)
     zero = np.zeros(oracles[0].q)
-    base = meta_loss(oracles, zero).value
-    curvature = derivative(lambda phi: np.asarray(meta_loss(oracles, phi).gradient), zero)
+
+    def loss(phi: Array) -> tuple[float, Array]:
+        values, gradients = exact_losses(domains, 1.0, phi[None])
+        return float(values[0]), gradients[0]
+
+    base, curvature = loss(zero)[0], derivative(lambda phi: loss(phi)[1], zero)
     eta = config.unit / float(np.linalg.norm(curvature, 2))
-    least = minimize(lambda phi: tuple(meta_loss(oracles, phi)), zero, jac=True, method="BFGS")
+    least = minimize(loss, zero, jac=True, method="BFGS")
     stable = min(oracle.stable_step(phi) for oracle in oracles for phi in (zero, least.x))
 
     def ended(beta: float, step: float, *, sampled: bool = False) -> dict[str, float | str]:
@@ -184,15 +189,13 @@ def _training(
             outer_batch=1 if sampled else None,
             every_task=not sampled,
         )
-        asked = training.oracles(domains)
-        first = training.init(Start(zero, np.zeros(oracles[0].p)), asked)
-        *_, (last, _) = rounds(training, asked, first, training.K)
-        loss = meta_loss(_oracles(domains, beta), last.phi)
+        last = lanes.run(training, domains, Start(zero, np.zeros(oracles[0].p)))[-1]
+        values, gradients = exact_losses(domains, beta, last[None])
         return {
             "beta": beta,
-            "square": float(loss.gradient @ loss.gradient),
-            "effect": (base - loss.value) / (base - float(least.fun)),
-            "accuracy": _accuracy(held_out, beta, last.phi),
+            "square": float((gradients**2).sum()),
+            "effect": (base - float(values[0])) / (base - float(least.fun)),
+            "accuracy": _accuracy(held_out, beta, last),
         }
 
     rows: list[dict[str, float | str]] = []
@@ -207,7 +210,7 @@ def _training(
 def _accuracy(domains: tuple[Domain, ...], beta: float, phi: Array) -> float:
     """The mean of A_PL at the end of Algorithm 2."""
     oracles = _oracles(domains, beta)
-    return float(np.mean([pl_accuracy(o.domain, optimum(o, phi)) for o in oracles]))
+    return float(np.mean([pl_accuracy(o.domain, lanes.optimum(o, phi)) for o in oracles]))
 
 
 #: beta is large, so that the power law holds, from this many times the largest |r| on, and from

@@ -43,18 +43,17 @@ from itertools import cycle
 import numpy as np
 
 import ratecheck as rc
+from experiments.oodpl import _lanes as lanes
 from experiments.oodpl.rates._rate_laws import InnerLoop
 from experiments.oodpl.rates._rate_style import BLUES, GREENS, GREY, REDS
 from experiments.oodpl.rates._rate_systems import (
     LAW,
     LEVEL,
     FixedBetaConfig,
-    cut,
     normed,
     printed_factor,
 )
-from linsys.bilevel import DomainOracle
-from linsys.bilevel.kernels import adjoint, descend
+from linsys.bilevel import DomainOracle, MetaTraining
 from linsys.validate import Array
 
 #: Numbers of steps at which exact errors are measured, in units of tau. The contraction factor is
@@ -130,12 +129,11 @@ def _exact(law: InnerLoop, step: float, instance: int) -> list[dict[str, float |
     factor = law.factor(alpha)
     tau = -1.0 / np.log(factor)
     counts = {time: int(np.ceil(time * tau)) for time in TIMES}
-    start = np.zeros(oracle.p)
-    path = descend(oracle, phi, start, alpha=alpha, D=counts[LAST])
-    errors = {t: adjoint(oracle, phi, cut(path, D)) - law.gradient for t, D in counts.items()}
+    ends = {t: _after(oracle, phi, alpha, D) for t, D in counts.items()}
+    errors = {t: slopes[0] - law.gradient for t, (slopes, _) in ends.items()}
     early, late = (counts[t] for t in _GROWS)
     u = law.spectrum[1][:, 0]
-    c = float(u @ (path.theta[early] - law.theta)) / factor**early
+    c = float(u @ (ends[_GROWS[0]][1] - law.theta)) / factor**early
     rise = errors[_GROWS[1]] / factor**late - errors[_GROWS[0]] / factor**early
     constants = oracle.domain.policy.constants(float(np.linalg.norm(law.theta)))
     distance = (constants.M / constants.L) ** 2 + float(law.theta @ law.theta)
@@ -161,23 +159,37 @@ def _exact(law: InnerLoop, step: float, instance: int) -> list[dict[str, float |
     ]
 
 
+def _after(
+    oracle: DomainOracle, phi: Array, alpha: float, D: int, loops: int = 1
+) -> tuple[Array, Array]:
+    """Hypergradients after D steps from zero, of so many loops, (loops, q), and an end (p,)."""
+    training = MetaTraining(
+        alpha=alpha,
+        beta=oracle.beta,
+        D=D,
+        eta=1.0,
+        K=1,
+        inner_batch=oracle.inner_batch,
+        outer_batch=None,
+        seed=oracle.seed,
+    )
+    return lanes.hypergradients(training, oracle.domain, phi, np.zeros(oracle.p), loops)
+
+
 def _sampled(
     config: RateInnerConfig, law: InnerLoop, step: float, instance: int
 ) -> list[dict[str, float | str]]:
     """Mean squared errors: in the first instance for several D, otherwise at the end."""
-    phi, start = law.phi, np.zeros(law.oracle.p)
     seed = config.derive("samples", instance)
     oracle = replace(law.oracle, inner_batch=1, seed=seed)
-    alpha = step * law.oracle.stable_step(phi)
+    alpha = step * law.oracle.stable_step(law.phi)
     tau = -1.0 / np.log(law.factor(alpha))
     floor, more = law.floor(alpha)
     rows: list[dict[str, float | str]] = []
     for time in (*np.geomspace(LONG / 200.0, LONG, 9)[:-1], LONG) if instance == 0 else (LONG,):
         D = int(np.ceil(time * tau))
-        squares = []
-        for k in range(config.replicates):
-            path = descend(oracle, phi, start, alpha=alpha, D=D, k=k)
-            squares.append(float(((adjoint(law.oracle, phi, path) - law.gradient) ** 2).sum()))
+        slopes, _ = _after(oracle, law.phi, alpha, D, config.replicates)
+        squares = ((slopes - law.gradient) ** 2).sum(axis=1)
         rows.append(
             {
                 "kind": "sampled",
