@@ -7,6 +7,7 @@ import sys
 
 from ratecheck._packages import foreign_package
 from ratecheck._processes import interrupts
+from ratecheck._processes.garbage import collect_seldom
 
 
 def main() -> None:
@@ -22,6 +23,7 @@ def main() -> None:
     if problem is not None:
         print(f"ratecheck: {problem}", file=sys.stderr)
         sys.exit(2)
+    collect_seldom()
     interrupts.end_by_signal_at_exit()
     try:
         from ratecheck._commands.app import main as command

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ratecheck._processes import compilation, elsewhere, interrupts
+from ratecheck._processes.garbage import collect_seldom
 from ratecheck._processes.limit import disable_core_dump
 from ratecheck._processes.streams import ignoring_failures
 from ratecheck._processes.turns import take_turns
@@ -315,6 +316,7 @@ def _prepare_worker(turns: Path | None) -> None:
     With others that have the same folder of ``turns`` it takes turns at compiling.
     """
     importlib.import_module(FIRST)
+    collect_seldom()
     if turns is not None:
         take_turns(turns)
     os.dup2(2, 1)  # also what compiled libraries print

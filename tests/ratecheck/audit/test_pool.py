@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import multiprocessing
 import os
@@ -17,6 +18,7 @@ import pytest
 import ratecheck as rc
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._processes import pool
+from ratecheck._processes.garbage import collect_seldom
 from ratecheck._verdicts import judging, trace as trace_module
 from ratecheck._verdicts.judging import judge_all
 
@@ -197,6 +199,24 @@ def note(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "note"
     yield path
     assert not path.exists()
+
+
+def test_workers_look_for_garbage_less_often() -> None:
+    ((_, future),) = pool.call_in_processes(gc.get_threshold, [()], workers=1)
+    usual, *older = gc.get_threshold()
+    assert future.result()[0] > usual
+    assert list(future.result()[1:]) == older
+
+
+@pytest.mark.parametrize("chosen", [(0, 10, 10), (10**6, 5, 5)])
+def test_who_looks_even_less_often_goes_on_so(chosen: tuple[int, int, int]) -> None:
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(*chosen)
+        collect_seldom()
+        assert gc.get_threshold() == chosen
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_an_instance_is_noted_while_it_is_measured(note: Path) -> None:
