@@ -24,16 +24,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from linsys.preference.comparisons import Comparisons
-from linsys.preference.estimators import Fit, fit_shared
+from linsys.preference.counts import Fits, fit_counts, fit_population
 from linsys.preference.instances import isotropic_features, shared_users
 from linsys.preference.subspace import BestRank, best_rank, distance
 from linsys.preference.systems import PreferenceSystem
 from linsys.validate import Array
 
-__all__ = ["Family", "Kind", "estimated", "family"]
+__all__ = ["Counts", "Family", "Kind", "factors", "family"]
 
 Kind = Literal["random", "isotropic", "mirrored"]
+
+#: How often each user was shown each pair, and how often preferred tau0: both (N, P).
+Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 #: The radius B of (3.1), far above the norms of all Delta_i.
 BOUND = 1e3
@@ -72,9 +74,9 @@ class Family:
         return np.asarray(np.subtract(*self.psi[self.system.pairs.T]))
 
     @cached_property
-    def population(self) -> Fit:
+    def population(self) -> Fits:
         """The estimate from infinitely many comparisons of every user, from B_diamond."""
-        return fit_shared(self.system.population(), self.k, start=self.best.B, tol=1e-13)
+        return fit_population(self.system, self.k, start=self.best.B, tol=1e-13)
 
     def error(self, B: Array) -> float:
         """The distance dist(B, B_diamond)."""
@@ -89,9 +91,9 @@ class Family:
         """B_perp of B_diamond, shape (d1, d1 - k)."""
         return np.linalg.qr(self.best.B, mode="complete")[0][:, self.k :]
 
-    def samples(
+    def counts(
         self, copies: int, sizes: Sequence[int], rng: np.random.Generator
-    ) -> Iterator[Comparisons]:
+    ) -> Iterator[Counts]:
         """Data of ``copies`` users of every type for every N_p; larger N_p extend smaller ones."""
         # A trajectory and its image are preferred equally often. NumPy draws from the rarer side,
         # and the rounding of products, another on every processor, must not say which that is.
@@ -101,19 +103,7 @@ class Family:
         for more in np.diff([0, *sizes]):
             new = rng.multinomial(more, self.system.pair_weights, size=len(P))
             comparisons, preferred = comparisons + new, preferred + rng.binomial(new, P)
-            yield self._counted(comparisons, preferred)
-
-    def _counted(self, shown: NDArray[np.int64], preferred: NDArray[np.int64]) -> Comparisons:
-        user, pair = np.nonzero(shown)
-        n = shown[user, pair].astype(np.float64)
-        return Comparisons(
-            self.differences,
-            labels=preferred[user, pair] / n,
-            starts=np.searchsorted(user, np.arange(len(shown) + 1)),
-            weights=n,
-            pairs=pair,
-            soft=True,
-        )
+            yield comparisons, preferred
 
 
 def family(
@@ -163,9 +153,11 @@ def family(
     return replace(unscaled, psi=unscaled.psi / np.sqrt((unscaled.differences**2).mean()))
 
 
-def estimated(one: Family, data: Comparisons) -> Fit:
-    """The maximum-likelihood estimate with ||Delta_i||_F <= ``BOUND``, as in (3.1).
+def factors(one: Family, data: Sequence[Counts]) -> Array:
+    """The maximum-likelihood B from each of these data of as many users, shape (R, d1, k).
 
-    Users whose data are separable have an estimate of that length; all others never come near it.
+    With ||Delta_i||_F <= ``BOUND`` as in (3.1): users whose data are separable have an estimate of
+    that length; all others never come near it.
     """
-    return fit_shared(data, one.k, bound=BOUND, tol=TOL)
+    shown, preferred = map(np.stack, zip(*data, strict=True))
+    return fit_counts(one.differences, shown, preferred, one.k, bound=BOUND, tol=TOL).B

@@ -8,6 +8,7 @@
 :mod:`linsys.preference.subspace`     distances of column spaces, best rank-k matrix, diversity
 :mod:`linsys.preference.likelihood`   the log-likelihood of all users and its derivatives
 :mod:`linsys.preference.estimators`   maximum likelihood: shared factor, global, local, full
+:mod:`linsys.preference.counts`       the shared factor from many data sets at a time
 :mod:`linsys.preference.separability` users whose preferences have no maximum of the likelihood
 :mod:`linsys.preference.sharelora`    P-ShareLoRA's stochastic algorithm and its rivals
 :mod:`linsys.preference.oracle`       comparisons as what that algorithm asks

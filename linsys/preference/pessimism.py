@@ -128,7 +128,7 @@ def _solve(tree: DecisionTree, psi: Array, R: ConfidenceSet, v_ref: Array) -> tu
     length = float(np.abs(psi).max()) or 1.0
     # Unknown are the plan, a part v_b for every ball and a bound t_b of its length, in this order.
     # A modelling language would take longer to write that down than the solver takes.
-    from scipy.sparse import block_array, csc_array, eye_array, vstack
+    from scipy.sparse import csc_array
 
     solver: Any = import_module("clarabel")  # which comes with cvxpy; only this function needs it
     E, e = tree.constraints
@@ -136,12 +136,18 @@ def _solve(tree: DecisionTree, psi: Array, R: ConfidenceSet, v_ref: Array) -> tu
     M = (tree.chance[:, None] * psi.reshape(tree.T, -1) / length).T
     parts, ahead = np.concatenate([-c.ravel() / size for c, _ in R.balls]), count + balls * m
     cost = np.concatenate([np.zeros(count), parts, [radius / size for _, radius in R.balls]])
-    inner, others = csc_array((m, count - tree.T)), csc_array((tree.I, balls * (m + 1)))
-    split = [inner, -csc_array(M), *[eye_array(m)] * balls, csc_array((m, balls))]
-    minus = -eye_array(len(cost)).tocsr()
-    rows = [block_array([[E, others]]), block_array([split]), minus[:count]]
-    for b in range(balls):  # (t_b, v_b) in the cone
-        rows += [minus[ahead + b : ahead + b + 1], minus[count + b * m : count + (b + 1) * m]]
+    plan, (at, leaf), each = E.tocoo(), np.nonzero(M), np.arange(m)
+    # every unknown is bounded below: the plan by 0, and (t_b, v_b) by the cone
+    bounded = [np.arange(count)]
+    for b in range(balls):
+        bounded += [np.array([ahead + b]), count + b * m + each]
+    entries = [
+        (plan.row, plan.col, plan.data),
+        (tree.I + at, count - tree.T + leaf, -M[at, leaf]),
+        (np.tile(tree.I + each, balls), count + np.arange(balls * m), np.ones(balls * m)),
+        (tree.I + m + np.arange(len(cost)), np.concatenate(bounded), np.full(len(cost), -1.0)),
+    ]
+    row, column, value = map(np.concatenate, zip(*entries, strict=True))
     right = np.concatenate([e, -v_ref.ravel() / length, np.zeros(count + balls * (m + 1))])
     cones = [
         solver.ZeroConeT(tree.I + m),
@@ -152,7 +158,8 @@ def _solve(tree: DecisionTree, psi: Array, R: ConfidenceSet, v_ref: Array) -> tu
     settings.verbose = False
     for name in ("tol_gap_abs", "tol_gap_rel", "tol_feas"):
         setattr(settings, name, _PRECISION)
-    linear, left = csc_array(minus.shape), vstack(rows, format="csc")
+    linear = csc_array((len(cost), len(cost)))
+    left = csc_array((value, (row, column)), shape=(len(right), len(cost)))
     found = solver.DefaultSolver(linear, cost, left, right, cones, settings).solve()
     x, dual = np.array(found.x)[:count], np.array(found.z)[tree.I : tree.I + m]
     if not (np.isfinite(x).all() and np.isfinite(dual).all()):

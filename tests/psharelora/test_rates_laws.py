@@ -9,13 +9,14 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from experiments.psharelora._rate_systems import Family, estimated, family
+from experiments.psharelora._rate_systems import Family, factors, family
 from experiments.psharelora.rates._rate_laws import Expansion
 from experiments.psharelora.rates.rate_tail import reflected
 from linsys.preference.comparisons import Comparisons
+from linsys.preference.counts import as_comparisons
 from linsys.preference.coverage import subspace_information
 from linsys.preference.estimators import fit_shared
-from linsys.preference.subspace import diversity
+from linsys.preference.subspace import distance, diversity
 from linsys.preference.systems import PreferenceSystem
 from linsys.validate import Array
 
@@ -24,6 +25,13 @@ SIZES: dict[str, Any] = {"trajectories": 13, "d1": 4, "d2": 2, "k": 2, "types": 
 
 def drawn(kind: Any = "random", **changes: Any) -> Family:
     return family(kind, 1, **{**SIZES, **changes})
+
+
+def samples(one: Family, copies: int, sizes: list[int]) -> list[Comparisons]:
+    return [
+        as_comparisons(one.differences, *counts)
+        for counts in one.counts(copies, sizes, np.random.default_rng(0))
+    ]
 
 
 def test_users_are_as_asked() -> None:
@@ -53,7 +61,7 @@ def test_rounding_of_probabilities_changes_no_comparison(monkeypatch: pytest.Mon
 
     def labels(P: Array) -> Array:
         monkeypatch.setattr(PreferenceSystem, "probabilities", lambda self: P)
-        (data,) = one.samples(2, [1000], np.random.default_rng(0))
+        (data,) = samples(one, 2, [1000])
         return data.labels
 
     tensor = labels(P)
@@ -64,7 +72,7 @@ def test_rounding_of_probabilities_changes_no_comparison(monkeypatch: pytest.Mon
 
 def test_counts_are_the_comparisons_that_they_count() -> None:
     one = drawn()
-    *_, counted = one.samples(2, [10, 30], np.random.default_rng(0))
+    *_, counted = samples(one, 2, [10, 30])
     assert counted.weights.sum() == 10 * 30
     yes = np.rint(counted.weights * counted.labels).astype(int)
     no = np.rint(counted.weights).astype(int) - yes
@@ -76,14 +84,23 @@ def test_counts_are_the_comparisons_that_they_count() -> None:
         starts=30 * np.arange(11),
         pairs=np.repeat(counted.pairs, yes + no),
     )
-    ends = [estimated(one, data) for data in (counted, single)]
+    ends = [fit_shared(data, one.k, bound=1e3, tol=1e-7) for data in (counted, single)]
     np.testing.assert_allclose(ends[0].Delta, ends[1].Delta, atol=1e-5)
     assert ends[0].loglik == pytest.approx(ends[1].loglik, rel=1e-9)
 
 
+def test_factors_are_those_of_comparisons() -> None:
+    one = drawn()
+    few, many = factors(one, list(one.counts(2, [300, 3000], np.random.default_rng(0))))
+    data = samples(one, 2, [300, 3000])
+    for B, other, comparisons in zip((few, many), (many, few), data, strict=True):
+        alone = fit_shared(comparisons, one.k).B
+        assert distance(B, alone) < 1e-6 < distance(other, alone)
+
+
 def test_numbers_of_comparisons_have_their_means() -> None:
     one = drawn(types=3)
-    [data] = one.samples(1, [10**6], np.random.default_rng(0))
+    [data] = samples(one, 1, [10**6])
     P, w = one.system.probabilities().ravel(), np.tile(one.system.pair_weights, 3)
     # seven standard errors: below 1e-9 for any of some 500 numbers
     assert np.abs(data.weights / 1e6 - w).max() < 7.0 * np.sqrt(w.max() / 1e6)

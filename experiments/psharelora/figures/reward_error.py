@@ -51,7 +51,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.psharelora._rate_systems import Family
-from linsys.preference.estimators import Fit, fit_full, fit_global, fit_local, fit_shared
+from linsys.preference.counts import fit_counts
 from linsys.preference.instances import isotropic_features
 from linsys.preference.systems import PreferenceSystem
 from linsys.validate import Array, check_integer
@@ -151,13 +151,14 @@ class BiasAndVariance(NamedTuple):
 
 
 def reward_error(system: PreferenceSystem, Delta: Array) -> Array:
-    """E |r_hat(tau0) - r_hat(tau1) - (r*(tau0) - r*(tau1))|^2 of users' estimates, shape (N,).
+    """E |r_hat(tau0) - r_hat(tau1) - (r*(tau0) - r*(tau1))|^2 of users' estimates, shape (.., N).
 
-    Exact: the mean over all pairs by their weights.
+    Exact: the mean over all pairs by their weights. ``Delta`` (.., N, d1, d2) may be of the first
+    users alone.
     """
-    gram = system.coverage().gram
-    off = (Delta - system.Delta).reshape(len(Delta), -1)
-    return np.asarray(np.einsum("na,ab,nb->n", off, gram, off))
+    off = Delta - system.Delta[: Delta.shape[-3]]
+    off = off.reshape(*off.shape[:-2], -1)
+    return np.asarray(np.einsum("...a,...a->...", off @ system.coverage().gram, off))
 
 
 def free_parameters(name: str, N: int, d1: int, d2: int, k: int) -> float:
@@ -171,27 +172,65 @@ def free_parameters(name: str, N: int, d1: int, d2: int, k: int) -> float:
     return own + common / N
 
 
-def laws(system: PreferenceSystem, k: int) -> Mapping[str, BiasAndVariance]:
-    """The laws of the four estimators."""
-    population, users = system.population(), range(system.N)
-    full, shared = fit_full(population), fit_shared(population, k, tol=_TOL)
-    everybody, alone = fit_global(population, k, tol=_TOL), fit_local(population, k, tol=_TOL)
-    d1 = system.psi.shape[1]
-    each = {
-        "full": [_variance(system, [i], np.eye(d1), full.Delta[i : i + 1]) for i in users],
-        "local": [_variance(system, [i], alone.B[i], alone.W[i : i + 1]) for i in users],
-        "shared": [_variance(system, list(users), shared.B, shared.W)],
-        "global": [_variance(system, list(users), everybody.B, everybody.W, one_head=True)],
-    }
-    fits: Mapping[str, Fit] = {
-        "full": full,
-        "local": alone,
-        "shared": shared,
-        "global": everybody,
-    }
+class Estimates(NamedTuple):
+    """What an estimator gives from R data sets: Delta = B W.
+
+    Attributes:
+        B: of everybody, shape (R, 1, d1, k), or of each user, (R, N, d1, k).
+        W: shape (R, N, k, d2).
+    """
+
+    B: Array
+    W: Array
+
+    @property
+    def Delta(self) -> Array:
+        """Of every user, shape (R, N, d1, d2)."""
+        return np.asarray(self.B @ self.W)
+
+
+def estimates(
+    features: Array, shown: Array, preferred: Array, k: int, users: int, **options: float
+) -> Mapping[str, Estimates]:
+    """The four estimators from counts (R, N, P), "local" of the first users alone.
+
+    See :mod:`linsys.preference.counts`.
+    """
+    (R, N, P), (d1, d2) = shown.shape, features.shape[1:]
+    rank = min(k, d1, d2)
+
+    def fits(k: int, n: Array, o: Array) -> Estimates:
+        found = fit_counts(features, n, o, k, **options)
+        return Estimates(found.B[:, None], found.W)
+
+    alone = fits(rank, *(x[:, :users].reshape(R * users, 1, P) for x in (shown, preferred)))
+    one = fits(rank, *(x.sum(axis=1, keepdims=True) for x in (shown, preferred)))
     return {
-        name: BiasAndVariance(reward_error(system, fits[name].Delta), np.concatenate(each[name]))
-        for name in fits
+        "shared": fits(k, shown, preferred),
+        "local": Estimates(*(x.reshape(R, users, *x.shape[2:]) for x in alone)),
+        "global": Estimates(one.B, np.repeat(one.W, N, axis=1)),
+        "full": fits(d1, shown, preferred),
+    }
+
+
+def laws(system: PreferenceSystem, k: int) -> Mapping[str, BiasAndVariance]:
+    """The laws of the four estimators, for users with Theta_init = 0."""
+    truth, users = system.probabilities(), range(system.N)
+    shown = np.broadcast_to(system.pair_weights, (1, *truth.shape))
+    X = np.subtract(*system.psi[system.pairs.T])
+    found = estimates(X, shown, shown * truth, k, system.N, tol=_TOL)
+    variances = {}
+    for name, fit in found.items():
+        B, W = fit.B[0], fit.W[0]
+        if name in ("shared", "global"):
+            everybody = _variance(system, list(users), B[0], W, one_head=name == "global")
+            variances[name] = everybody
+        else:
+            each = [_variance(system, [i], B[i % len(B)], W[i : i + 1]) for i in users]
+            variances[name] = np.concatenate(each)
+    return {
+        name: BiasAndVariance(reward_error(system, fit.Delta[0]), variances[name])
+        for name, fit in found.items()
     }
 
 
@@ -214,7 +253,7 @@ def _variance(
     places, metrics = [], []
     for i, (head, P) in enumerate(zip(W, truth, strict=True)):
         J = np.concatenate([q @ head.ravel(), f], axis=1)
-        p = expit(f @ head.ravel() + _start(system, users[i]))
+        p = expit(f @ head.ravel())
         e, v = P - p, p * (1.0 - p)
         first = m + (0 if one_head else i * k * d2)
         at = np.concatenate([np.arange(m), np.arange(first, first + k * d2)])
@@ -235,32 +274,27 @@ def _variance(
     )
 
 
-def _start(system: PreferenceSystem, user: int) -> Array:
-    """The logits of all pairs at Delta = 0, shape (P,)."""
-    start = system.rewards(system.Theta_init[user])
-    tau0, tau1 = system.pairs.T
-    return np.asarray(start[tau0] - start[tau1])
-
-
 def compute(config: RewardErrorConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Errors of the four estimators, mean over the users who are judged: a row for every N_p."""
-    one, k = config.family(block["N"], block["tail"]), config.k
-    rng = np.random.default_rng(config.derive("data", block["N"], block["replicate"]))
+    one, k, judged = config.family(block["N"], block["tail"]), config.k, config.judged
+    sizes = [int(n) for n in config.sizes]
     bound = 2.0 * float(np.linalg.norm(one.Delta, axis=(1, 2)).max())
-    rows = []
-    for data in one.samples(1, [int(n) for n in config.sizes], rng):
-        alone = [fit_local(data.user(i), k, bound=bound).Delta[0] for i in range(config.judged)]
-        estimates = {
-            "shared": fit_shared(data, k, bound=bound).Delta,
-            "local": np.stack([*alone, *one.Delta[config.judged :]]),
-            "global": fit_global(data, k, bound=bound).Delta,
-            "full": fit_full(data, bound=bound).Delta,
-        }
-        rows.append(
-            [reward_error(one.system, estimates[name])[: config.judged].mean() for name in NAMES]
+    data = [
+        counts
+        for replicate in range(config.replicates)
+        for counts in one.counts(
+            1, sizes, np.random.default_rng(config.derive("data", block["N"], replicate))
         )
-    columns = dict(zip(NAMES, np.transpose(rows), strict=True))
-    return rc.long_table({"N_p": config.sizes}, **columns, **block)
+    ]
+    shown, preferred = map(np.stack, zip(*data, strict=True))
+    found = estimates(one.differences, shown, preferred, k, judged, bound=bound)
+    errors = {
+        name: reward_error(one.system, fit.Delta[:, :judged]).mean(axis=1)
+        for name, fit in found.items()
+    }
+    axes = {"replicate": np.arange(config.replicates), "N_p": config.sizes}
+    columns = {name: values.reshape(-1, len(sizes)) for name, values in errors.items()}
+    return rc.long_table(axes, **columns, **block)
 
 
 def crossing(x: Array, first: Array, second: Array) -> float | None:
@@ -382,7 +416,7 @@ EXPERIMENT = rc.Experiment(
         "quick": RewardErrorConfig(),
         "paper": RewardErrorConfig(users=(4, 32), tails=(0.0, 0.02, 0.2), replicates=60),
     },
-    blocks=rc.Grid({"N": "users", "tail": "tails", "replicate": "replicates"}),
+    blocks=rc.Grid({"N": "users", "tail": "tails"}),
     compute=compute,
     analyse=analyse,
     panels=rc.Panel("comparisons of every user", "reward error", log="xy"),

@@ -44,7 +44,7 @@ from experiments.psharelora.theory.bracketing import bound as log_bracketing
 from experiments.psharelora.theory.error_terms import error_terms, zeta
 from linsys import InputError
 from linsys.preference.confidence import ConfidenceSet
-from linsys.preference.estimators import fit_shared
+from linsys.preference.counts import fit_counts
 from linsys.preference.instances import shared_users
 from linsys.preference.mdp import DecisionTree
 from linsys.preference.pessimism import pessimistic_policy
@@ -172,6 +172,21 @@ def printed(
     return zeta(terms, 1.0, form=form)
 
 
+def estimates(
+    config: ValueGapConfig, system: PreferenceSystem, instance: int, bound: float
+) -> Array:
+    """Delta from ever more comparisons of the same data, shape (sizes, N, d1, d2)."""
+    data = system.sample(config.sizes[-1], config.derive("data", instance))
+    pairs = data.pairs.reshape(system.N, -1)
+    labels, user = data.labels.reshape(pairs.shape), np.arange(system.N)[:, None]
+    shown = np.zeros((len(config.sizes), system.N, len(data.features)))
+    preferred = np.zeros_like(shown)
+    for j, N_p in enumerate(config.sizes):
+        np.add.at(shown[j], (user, pairs[:, :N_p]), 1.0)
+        np.add.at(preferred[j], (user, pairs[:, :N_p]), labels[:, :N_p])
+    return fit_counts(data.features, shown, preferred, config.k, bound=bound).Delta
+
+
 def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
     """Gaps of the first user: a row for every N_p, level of zeta and share of it.
 
@@ -184,10 +199,9 @@ def compute(config: ValueGapConfig, block: rc.Block, context: rc.Context) -> rc.
     largest = float(np.linalg.norm(Delta, axis=(1, 2)).max())
     best = one.tree.probabilities(one.tree.best(one.system.rewards()[0]))
     ahead = float(np.linalg.norm(np.tensordot(best - one.law, psi, axes=1)))
+    found = estimates(config, one.system, block["instance"], 3.0 * largest)
     rows = []
-    for N_p in config.sizes:
-        data = one.system.sample(N_p, config.derive("data", block["instance"]))
-        estimate = fit_shared(data, config.k, bound=3.0 * largest).Delta
+    for N_p, estimate in zip(config.sizes, found, strict=True):
         errors = ((estimate - Delta) ** 2).sum(axis=(1, 2))
         off = float(((one.root @ (estimate[0] - Delta[0]).ravel()) ** 2).sum())
         levels = {

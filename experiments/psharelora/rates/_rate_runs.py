@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import ratecheck as rc
-from experiments.psharelora._rate_systems import Family, Kind, estimated, family
-from linsys.preference.estimators import Fit
+from experiments.psharelora._rate_systems import Family, Kind, factors, family
 from linsys.validate import Array, check_integer
 
 __all__ = [
@@ -61,13 +60,28 @@ class RateConfig(rc.Config):
         """The replicates of a block."""
         return np.arange(block["first"], min(block["first"] + self.per_block, self.replicates))
 
-    def fits(
-        self, one: Family, copies: int, sizes: Sequence[int], *names: str | float
-    ) -> Iterator[Fit]:
-        """Estimates from ever more data of one replicate, which has these ``names``."""
-        rng = np.random.default_rng(self.derive("data", copies, *names))
-        for data in one.samples(copies, sizes, rng):
-            yield estimated(one, data)
+    def estimates(
+        self,
+        one: Family,
+        copies: int,
+        sizes: Sequence[int],
+        replicates: Iterable[int],
+        *names: str | float,
+    ) -> Array:
+        """B from ever more data of each replicate, shape (replicates, sizes, d1, k).
+
+        ``names`` and the number of the replicate name its data.
+        """
+        data = [
+            counts
+            for replicate in replicates
+            for counts in one.counts(
+                copies,
+                sizes,
+                np.random.default_rng(self.derive("data", copies, *names, int(replicate))),
+            )
+        ]
+        return factors(one, data).reshape(-1, len(sizes), *one.best.B.shape)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -126,15 +126,14 @@ def compute(config: RateNuConfig, block: rc.Block, context: rc.Context) -> rc.Co
         return rc.long_table(
             {"replicate": [0], "nu": config.grid}, squared=floors[0], law=floors[1]
         )
-    numbers, squared = config.numbers(block), []
-    families = [(nu, config.users("isotropic", nu, config.k)) for nu in config.nu]
-    for replicate in numbers:
-        for nu, one in families:
-            [fit] = config.fits(one, config.copies, [config.N_p], nu, int(replicate))
-            squared.append(one.error(fit.B) ** 2)
+    numbers = config.numbers(block)
+    squared = np.empty((len(numbers), len(config.nu)))
+    for j, nu in enumerate(config.nu):
+        one = config.users("isotropic", nu, config.k)
+        found = config.estimates(one, config.copies, [config.N_p], numbers, nu)
+        squared[:, j] = [one.error(B) ** 2 for [B] in found]
     axes = {"replicate": numbers, "nu": np.array(config.nu)}
-    table = np.reshape(squared, (len(numbers), -1))
-    return rc.long_table(axes, squared=table, law=0.0)
+    return rc.long_table(axes, squared=squared, law=0.0)
 
 
 def analyse(config: RateNuConfig, table: rc.Table) -> rc.Analysis:

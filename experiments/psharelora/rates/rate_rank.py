@@ -95,9 +95,8 @@ def compute(config: RateRankConfig, block: rc.Block, context: rc.Context) -> rc.
     squared = np.empty((len(numbers), len(config.ranks)))
     for j, k in enumerate(config.ranks):
         one = config.family(panel, k)
-        for i, replicate in enumerate(numbers):
-            [fit] = config.fits(one, config.copies, [config.N_p], panel, int(k), int(replicate))
-            squared[i, j] = one.error(fit.B) ** 2
+        found = config.estimates(one, config.copies, [config.N_p], numbers, panel, int(k))
+        squared[:, j] = [one.error(B) ** 2 for [B] in found]
     return rc.long_table({"replicate": numbers, "k": config.ranks}, squared=squared)
 
 

@@ -84,11 +84,11 @@ def compute(config: RateSamplesConfig, block: rc.Block, context: rc.Context) -> 
     bias = Expansion.without_tail(one).bias
     population = Family(one.psi, one.population.Delta, one.k)
     measured = np.empty((3, len(numbers), len(sizes)))
-    for i, replicate in enumerate(numbers):
-        for j, fit in enumerate(config.fits(one, copies, sizes, panel, int(replicate))):
-            measured[0, i, j] = one.error(fit.B) ** 2
-            measured[1, i, j] = population.error(fit.B) ** 2
-            measured[2, i, j] = float((one.tilt(fit.B) * bias).sum() / np.linalg.norm(bias))
+    for i, found in enumerate(config.estimates(one, copies, sizes, numbers, panel)):
+        for j, B in enumerate(found):
+            measured[0, i, j] = one.error(B) ** 2
+            measured[1, i, j] = population.error(B) ** 2
+            measured[2, i, j] = float((one.tilt(B) * bias).sum() / np.linalg.norm(bias))
     axes = {"replicate": numbers, "N_p": np.array(sizes)}
     return rc.long_table(axes, squared=measured[0], population=measured[1], turn=measured[2])
 

@@ -40,7 +40,7 @@ from experiments.psharelora.rates._rate_runs import (
     SharedRankConfig,
     error_series,
 )
-from linsys.preference.estimators import fit_shared
+from linsys.preference.counts import fit_population
 from linsys.validate import Array, check_number
 
 FLOOR, DATA = "(a) infinitely many comparisons", "(b) from data"
@@ -127,7 +127,7 @@ def compute(config: RateTailConfig, block: rc.Block, context: rc.Context) -> rc.
                 rows["cap"][i, j] = np.sqrt(Expansion.of_population(one).floor_bound())
             alike = reflected(config.derive("reflected"), relative)
             # the fit does not start at B_diamond, where the likelihood is stationary in any case
-            end = fit_shared(alike.system.population(), 1, start=[[np.cos(0.5)], [np.sin(0.5)]])
+            end = fit_population(alike.system, 1, start=[[np.cos(0.5)], [np.sin(0.5)]])
             mirror[j] = alike.error(end.B)
         axes = {"kind": np.array(list(KINDS)), "tail": np.array(config.exact)}
         return rc.long_table(axes, **rows, mirror=mirror, replicate=0)
@@ -135,9 +135,8 @@ def compute(config: RateTailConfig, block: rc.Block, context: rc.Context) -> rc.
     dist = np.empty((1, len(config.tails), len(numbers)))
     for j, relative in enumerate(config.tails):
         one = config.family("random", relative)
-        for i, replicate in enumerate(numbers):
-            [fit] = config.fits(one, config.copies, [N_p], N_p, relative, int(replicate))
-            dist[0, j, i] = one.error(fit.B)
+        found = config.estimates(one, config.copies, [N_p], numbers, N_p, relative)
+        dist[0, j] = [one.error(B) for [B] in found]
     axes = {"kind": np.array(["random"]), "tail": np.array(config.tails), "replicate": numbers}
     return rc.long_table(axes, dist=dist, law=0.0, cap=0.0, mirror=0.0)
 

@@ -84,11 +84,11 @@ def compute(config: RateUsersConfig, block: rc.Block, context: rc.Context) -> rc
     """dist^2, and N_p times the turn of B_hat along the bias."""
     one, numbers, along = config.family(block["case"]), config.numbers(block), config.direction()
     measured = np.empty((2, len(numbers), len(config.copies)))
-    for i, replicate in enumerate(numbers):
-        for j, copies in enumerate(config.copies):
-            [fit] = config.fits(one, copies, [config.N_p], block["case"], int(replicate))
-            turn = config.N_p * float((one.tilt(fit.B) * along).sum())
-            measured[:, i, j] = one.error(fit.B) ** 2, turn
+    for j, copies in enumerate(config.copies):
+        found = config.estimates(one, copies, [config.N_p], numbers, block["case"])
+        for i, [B] in enumerate(found):
+            turn = config.N_p * float((one.tilt(B) * along).sum())
+            measured[:, i, j] = one.error(B) ** 2, turn
     axes = {"replicate": numbers, "N": config.N}
     return rc.long_table(axes, squared=measured[0], turn=measured[1])
 

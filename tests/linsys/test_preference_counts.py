@@ -1,0 +1,153 @@
+"""Estimates from many data sets at a time against those of every data set alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from linsys import InputError
+from linsys.preference import Comparisons, PreferenceSystem, counts
+from linsys.preference.counts import as_comparisons, fit_counts, fit_population
+from linsys.preference.estimators import fit_full, fit_shared
+from linsys.validate import Array
+
+Data = tuple[Array, NDArray[np.int64], NDArray[np.int64]]
+
+
+def drawn(R: int, N: int, P: int, d1: int, d2: int, k: int, each: float, size: float = 1.0) -> Data:
+    """Features and counts of R data sets; heavy tails make the first steps long."""
+    rng = np.random.default_rng([R, N, P, d1, d2, k])
+    X = rng.normal(size=(P, d1, d2)) * rng.exponential(size=(P, 1, 1))
+    B = rng.normal(size=(R, 1, d1, k))
+    Delta = size * B @ rng.normal(size=(R, N, k, d2)) / np.sqrt(d1 * k)
+    shown = rng.poisson(each, size=(R, N, P))
+    chance = expit(Delta.reshape(R, N, -1) @ X.reshape(P, -1).T)
+    return X, shown, rng.binomial(shown, chance)
+
+
+def largest_difference(data: Data, k: int, bound: float = math.inf) -> tuple[float, int]:
+    """Of Delta from that of every data set alone; and how many were left to the other function."""
+    X, shown, preferred = data
+    fits = fit_counts(X, shown, preferred, k, bound=bound)
+    np.testing.assert_allclose(fits.B.mT @ fits.B - np.eye(k), 0.0, atol=1e-12)
+    limit = None if math.isinf(bound) else bound
+    alone = [
+        fit_shared(as_comparisons(X, n, o), k, bound=limit)
+        for n, o in zip(shown, preferred, strict=True)
+    ]
+    assert all(fit.converged for fit in alone)
+    return max(
+        float(np.abs(Delta - fit.Delta).max()) for Delta, fit in zip(fits.Delta, alone, strict=True)
+    ), fits.left
+
+
+#: The sizes of data sets (R, N, P, d1, d2, k), and how often a pair is shown to a user.
+SIZES = [
+    ((6, 40, 20, 4, 1, 1), 6.0),
+    ((5, 12, 30, 5, 2, 1), 8.0),
+    ((5, 9, 40, 5, 2, 3), 30.0),
+    ((4, 3, 60, 4, 3, 2), 20.0),
+    ((4, 1, 40, 4, 3, 1), 30.0),
+]
+
+
+@pytest.mark.parametrize(("sizes", "each"), SIZES)
+def test_estimates_are_those_of_every_data_set_alone(
+    sizes: tuple[int, int, int, int, int, int], each: float
+) -> None:
+    """Both end when the next step turns the factor by at most 1e-9."""
+    X, shown, preferred = drawn(*sizes, each)
+    off, left = largest_difference((X, shown, preferred), sizes[5])
+    assert off < 1e-6
+    assert left == 0
+    fits = fit_counts(X, shown, preferred, sizes[5])
+    one_more = np.minimum(preferred + 1, shown)
+    others = fit_counts(X, shown, one_more, sizes[5])
+    assert np.abs(fits.Delta - others.Delta).max(axis=(1, 2, 3)).min() > 1e-6
+
+
+@pytest.mark.parametrize("bound", [0.3, 0.8])
+def test_bounded_heads_are_those_of_every_data_set_alone(bound: float) -> None:
+    data = drawn(4, 8, 30, 4, 2, 2, 6.0)
+    lengths = np.linalg.norm(fit_counts(*data, 2, bound=bound).W, axis=(2, 3))
+    assert lengths.max() <= bound * (1.0 + 1e-12)
+    assert (lengths > bound * (1.0 - 1e-12)).mean() > 0.1
+    off, left = largest_difference(data, 2, bound)
+    assert off < 1e-6
+    assert left == 0
+    assert np.abs(fit_counts(*data, 2).Delta - fit_counts(*data, 2, bound=bound).Delta).max() > 0.1
+
+
+def test_a_wrong_derivative_finds_no_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then all are left to the other function, which needs none of them."""
+    data, newton = drawn(3, 12, 20, 4, 1, 1, 20.0), counts._newton
+
+    def wrong(at: Any, scatter: Array, bound: float) -> Any:
+        return newton(at._replace(G=at.G + 1.0), scatter, bound)
+
+    monkeypatch.setattr(counts, "_newton", wrong)
+    off, left = largest_difference(data, 1)
+    assert left == 3
+    assert off < 1e-12
+
+
+def test_without_a_constraint_every_user_has_an_own_estimate() -> None:
+    X, shown, preferred = drawn(3, 4, 40, 4, 2, 2, 20.0)
+    fits = fit_counts(X, shown, preferred, 4)
+    for Delta, n, o in zip(fits.Delta, shown, preferred, strict=True):
+        np.testing.assert_allclose(Delta, fit_full(as_comparisons(X, n, o)).Delta, atol=1e-7)
+    two = fit_counts(X, shown[:, :1], preferred[:, :1], 2)  # d2 = 2 columns: no constraint either
+    np.testing.assert_allclose(two.Delta[:, 0], fits.Delta[:, 0], atol=1e-7)
+    assert two.B.shape == (3, 4, 2)
+
+
+def test_what_cannot_be_finished_is_left_to_the_other_function() -> None:
+    X, shown, preferred = drawn(3, 6, 20, 3, 1, 1, 4.0)
+    X, shown, preferred = X.copy(), shown.copy(), preferred.copy()
+    shown[1, 2, 1:] = preferred[1, 2, 1:] = 0  # one pair alone, always answered alike
+    shown[1, 2, 0] = preferred[1, 2, 0] = 5
+    off, left = largest_difference((X, shown, preferred), 1, bound=50.0)
+    assert off < 1e-6
+    assert left <= 1
+    with pytest.raises(InputError, match="separable comparisons"):
+        fit_counts(X, shown, preferred, 1)
+
+
+def test_data_sets_do_not_depend_on_each_other() -> None:
+    X, shown, preferred = drawn(6, 40, 20, 4, 1, 1, 6.0)
+    together = fit_counts(X, shown, preferred, 1).Delta
+    for r in range(6):
+        [alone] = fit_counts(X, shown[r : r + 1], preferred[r : r + 1], 1).Delta
+        np.testing.assert_allclose(together[r], alone, atol=1e-10)
+
+
+def test_a_population_is_what_ever_more_comparisons_approach() -> None:
+    rng = np.random.default_rng(0)
+    system = PreferenceSystem(
+        rng.normal(size=(12, 4, 2)), np.zeros((4, 2)), rng.normal(size=(3, 4, 2))
+    )
+    fit = fit_population(system, 2, tol=1e-12)
+    assert fit.B.shape == (4, 2)
+    np.testing.assert_allclose(
+        fit.Delta, fit_shared(system.population(), 2, tol=1e-12).Delta, atol=1e-9
+    )
+    np.testing.assert_allclose(fit_population(system, 4).Delta, system.Delta, atol=1e-7)
+    again = fit_population(system, 2, start=fit.B, tol=1e-12)
+    np.testing.assert_allclose(again.Delta, fit.Delta, atol=1e-9)
+    with pytest.raises(InputError, match="Theta_init = 0"):
+        fit_population(PreferenceSystem(system.psi, np.ones((4, 2)), system.Delta), 2)
+
+
+def test_counts_are_soft_labels_with_weights() -> None:
+    X = np.ones((3, 2, 1))
+    data = as_comparisons(X, np.array([[2, 0, 4], [0, 1, 0]]), np.array([[1, 0, 4], [0, 0, 0]]))
+    assert isinstance(data, Comparisons)
+    assert data.labels.tolist() == [0.5, 1.0, 0.0]
+    assert data.weights.tolist() == [2.0, 4.0, 1.0]
+    assert data.starts.tolist() == [0, 2, 3]
+    assert data.pairs.tolist() == [0, 2, 1]
