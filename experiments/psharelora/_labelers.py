@@ -27,15 +27,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 import ratecheck as rc
 from linsys.preference.comparisons import Comparisons
 from linsys.preference.oracle import ComparisonOracle
-from linsys.preference.sharelora import method
+from linsys.preference.sharelora import METHODS, method
 from linsys.preference.systems import PreferenceSystem
+from linsys.sketching.adapters import Modules
 from linsys.validate import Array
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "LabelerConfig",
     "Structure",
     "Test",
+    "accuracies",
     "compute",
     "count",
     "label_factors",
@@ -66,6 +68,9 @@ REFERENCES = {BEST: rc.Look("#000000", line=":"), START: rc.Look("#7F7F7F", line
 @dataclass(frozen=True, kw_only=True)
 class LabelerConfig(rc.Config):
     """The set-up."""
+
+    #: What is trained.
+    methods: ClassVar[tuple[str, ...]] = tuple(METHODS)
 
     modules: int = rc.param(10, low=1, doc="blocks (d, d) of Theta_i.")
     d: int = rc.param(6, low=1, doc="rows and columns of a block.")
@@ -167,42 +172,81 @@ def _drawn(
     return Instance(data, Test(PreferenceSystem(unseen, start, Delta)))
 
 
-def _accuracy(config: LabelerConfig, drawn: Instance, name: str, rate: float, seed: int) -> Array:
-    """Of a method after training, by labeler."""
+@dataclass(eq=False)
+class _Answers:
+    """An oracle that has been asked already, for the runs that are trained together."""
+
+    modules: Modules
+    users: int
+    steps: int
+    gradients: Array | None = None
+
+    def grads(self, X: Array, epoch: int, step: int) -> Array | None:
+        """The answer to one run's question."""
+        return self.gradients
+
+    def grad(self, user: int, X: Array, epoch: int, step: int) -> Array:
+        """The same for a user."""
+        assert self.gradients is not None
+        return np.asarray(self.gradients[user])
+
+
+def accuracies(
+    config: LabelerConfig, drawn: Instance, runs: Sequence[tuple[str, float]], seed: int
+) -> Array:
+    """After training by each of these methods with its rate, by labeler: shape (runs, N).
+
+    All runs see the same comparisons in the same order, and their gradients are computed together.
+    """
     oracle = ComparisonOracle(
         drawn.data, config.batch, seed, config.scale, [config.d] * config.modules
     )
-    algorithm = method(name, rate, epochs=config.epochs)
-    X = algorithm.start(oracle.modules, oracle.users, config.r, np.random.default_rng(seed))
-    state, _ = algorithm.run(algorithm.init(X, oracle), oracle)
-    return drawn.test.accuracy(drawn.test.system.Theta_init + oracle.delta(state.X))
+    algorithms = [method(name, rate, epochs=config.epochs) for name, rate in runs]
+    answers = _Answers(oracle.modules, oracle.users, oracle.steps)
+    states = []
+    for algorithm in algorithms:
+        rng = np.random.default_rng(seed)
+        X = algorithm.start(oracle.modules, oracle.users, config.r, rng)
+        states.append(algorithm.init(X, oracle))
+    for t in range(algorithms[0].total(oracle)):
+        X = np.stack([state.X for state in states])
+        G = np.stack(
+            [oracle.grad(user, X[:, user], *divmod(t, oracle.steps)) for user in range(len(X[0]))],
+            axis=1,
+        )
+        for i, algorithm in enumerate(algorithms):
+            answers.gradients = G[i]
+            states[i], _ = algorithm.round(states[i], answers)
+    start = drawn.test.system.Theta_init
+    return np.stack([drawn.test.accuracy(start + oracle.delta(state.X)) for state in states])
 
 
 def compute(config: Any, block: rc.Block, context: rc.Context) -> rc.Columns:
-    """Choose the rate of a method, then train it on all instances: a row by instance and labeler.
+    """Choose the rate of every method, then train all on all instances.
 
-    Blocks have ``structure``, ``case`` and ``method``; ``config.own_of(case)`` are the shares.
+    Blocks have ``structure`` and ``case``; ``config.own_of(case)`` are the shares. A row is a
+    method, an instance and a labeler.
     """
-    name, structure = block["method"], block["structure"]
+    structure, names = block["structure"], list(config.methods)
     own = config.own_of(block["case"])
 
-    def trained(rate: float, instance: int) -> Array:
+    def trained(runs: Sequence[tuple[str, float]], instance: int) -> Array:
         drawn = config.draw(structure, own, instance)
-        return _accuracy(config, drawn, name, rate, config.derive("run", instance))
+        return accuracies(config, drawn, runs, config.derive("run", instance))
 
-    def score(rate: float) -> float:
-        return float(np.mean([trained(rate, -1 - j) for j in range(config.tuning)]))
-
-    rate = max(config.rates, key=score)
+    tried = [(name, rate) for name in names for rate in config.rates]
+    scores = np.mean([trained(tried, -1 - j).mean(axis=1) for j in range(config.tuning)], axis=0)
+    best = scores.reshape(len(names), -1).argmax(axis=1)
+    runs = [(name, config.rates[j]) for name, j in zip(names, best, strict=True)]
     instances = range(config.instances)
     tests = [config.draw(structure, own, i).test for i in instances]
     return rc.long_table(
-        {"instance": list(instances), "labeler": np.arange(len(own))},
-        accuracy=np.stack([trained(rate, i) for i in instances]),
+        {"method": names, "instance": list(instances), "labeler": np.arange(len(own))},
+        accuracy=np.stack([trained(runs, i) for i in instances], axis=1),
         best=np.stack([test.best for test in tests]),
         start=np.stack([test.accuracy(test.system.Theta_init) for test in tests]),
         slope=np.array([[test.slope] for test in tests]),
-        rate=rate,
+        rate=np.array([rate for _, rate in runs])[:, None, None],
         **block,
     )
 

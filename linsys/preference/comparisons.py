@@ -73,8 +73,9 @@ class Comparisons:
 
     def __post_init__(self) -> None:
         sizes: dict[str, int] = {}
-        features = real_array("features", self.features, ("n", "d1", "d2"), sizes)
-        largest = float(np.abs(features).max())
+        columns = _columns(self.features, sizes)
+        features = columns.mT
+        largest = float(max(columns.max(initial=0.0), -columns.min(initial=0.0)))
         if largest > _LARGEST or 0.0 < largest < _SMALLEST:
             raise InputError(
                 "`features` must have their largest entry between 1e-100 and 1e100: scale them; "
@@ -89,12 +90,9 @@ class Comparisons:
                 )
             object.__setattr__(self, "pairs", rows)
             sizes["n"] = len(rows)
-        # kept column by column: then a product with B' runs over numbers that lie side by side
-        columns = np.ascontiguousarray(features.mT)
-        columns.setflags(write=False)
         n = sizes["n"]
         whole_or = {"weights": np.ones(n), "initial": np.zeros(n)}
-        object.__setattr__(self, "features", columns.mT)
+        object.__setattr__(self, "features", features)
         object.__setattr__(self, "labels", real_array("labels", self.labels, ("n",), sizes))
         for name, default in whole_or.items():
             value = getattr(self, name)
@@ -241,6 +239,24 @@ class Comparisons:
         )
         rows = self.features if self.pairs is None else self.features[self.pairs]
         return replace(self, initial=np.einsum("nab,nab->n", rows, start[self.owner]))
+
+
+def _columns(features: Any, sizes: dict[str, int]) -> Array:
+    """Features (n, d1, d2) as a read-only array of their columns (n, d2, d1).
+
+    So a product with B' runs over numbers that lie side by side. Those of the same kind are copied
+    as they are: they may be large, and another order takes longer than all else that is done here.
+    """
+    given = plain(features)
+    kept = given.ndim == 3 and given.size > 0 and given.mT.flags.c_contiguous
+    if kept and given.dtype == np.float64 and np.isfinite(given.mT).all():
+        columns = np.array(given.mT)
+        sizes.update(zip(("n", "d1", "d2"), given.shape, strict=True))
+    else:
+        array = real_array("features", given, ("n", "d1", "d2"), sizes)
+        columns = np.ascontiguousarray(array.mT)
+    columns.setflags(write=False)
+    return columns
 
 
 def linear_comparisons(data: Any) -> Comparisons:

@@ -81,10 +81,10 @@ class ComparisonOracle:
     def delta(self, X: Any) -> Any:
         """Delta_i of rows (..., r, w), shape (..., d1, d2)."""
         xp = array_namespace(X)
-        if X.ndim == 2 and self._alike:
+        if self._alike:
             B, A = self._stacked(X)
-            products = xp.permute_dims(self.scale * (B.mT @ A), (1, 0, 2))
-            return xp.reshape(products, self.data.shape)
+            products = xp.moveaxis(self.scale * (B.mT @ A), -3, -2)
+            return xp.reshape(products, (*X.shape[:-2], *self.data.shape))
         return xp.concat(self.modules.products(X, self.scale), axis=-1)
 
     def draw(self, user: int, epoch: int, step: int) -> NDArray[np.int64]:
@@ -96,7 +96,7 @@ class ComparisonOracle:
         return first + _order(self.seed, user, epoch, size)[at % size]
 
     def grad(self, user: int, X: Any, epoch: int, step: int) -> Any:
-        """Of minus the mean log-likelihood of a batch by X (r, w), of its shape."""
+        """Of minus the mean log-likelihood of a batch by X (..., r, w), of its shape."""
         xp, data, rows = array_namespace(X), self.data, self.draw(user, epoch, step)
         shown = rows if data.pairs is None else data.pairs[rows]
         # (d2, d1) each, as they are kept: in the other order they would be copied number by number
@@ -110,17 +110,17 @@ class ComparisonOracle:
             )
         )
         flat = xp.reshape(columns, (len(rows), -1))
-        z = initial + flat @ xp.reshape(self.delta(X).mT, (-1,))
+        z = initial + xp.reshape(self.delta(X).mT, (*X.shape[:-2], -1)) @ flat.mT
         slope = weights * (0.5 * (1.0 + xp.tanh(0.5 * z)) - labels)
-        G = self.scale * xp.reshape(slope @ flat, data.shape[::-1]).mT
+        G = self.scale * xp.reshape(slope @ flat, (*X.shape[:-2], *data.shape[::-1])).mT
         if self._alike:
             B, A = self._stacked(X)
-            parts = xp.permute_dims(xp.reshape(G, (len(G), len(B), -1)), (1, 0, 2))
+            parts = xp.moveaxis(xp.reshape(G, (*G.shape[:-1], B.shape[-3], -1)), -2, -3)
             steps = xp.concat([(parts @ A.mT).mT, B @ parts], axis=-1)
-            return xp.reshape(xp.permute_dims(steps, (1, 0, 2)), X.shape)
+            return xp.reshape(xp.moveaxis(steps, -3, -2), X.shape)
         pairs, at = [], 0
         for (B, A), size in zip(self.modules.split(X), self.blocks or (), strict=True):
-            part = G[:, at : at + size]
+            part = G[..., at : at + size]
             pairs.append((part @ A.mT, B.mT @ part))
             at += size
         return self.modules.join(pairs)
@@ -131,10 +131,11 @@ class ComparisonOracle:
         return len(set(self.modules.shapes)) == 1
 
     def _stacked(self, X: Any) -> tuple[Any, Any]:
-        """B' (modules, r, d1) and A (modules, r, columns) of rows (r, w) of modules alike."""
+        """B' (.., modules, r, d1), A (.., modules, r, columns) of X (.., r, w) of modules alike."""
         xp, m = array_namespace(X), self.data.shape[0]
-        rows = xp.permute_dims(xp.reshape(X, (X.shape[0], len(self.modules.shapes), -1)), (1, 0, 2))
-        return rows[:, :, :m], rows[:, :, m:]
+        rows = xp.reshape(X, (*X.shape[:-1], len(self.modules.shapes), -1))
+        rows = xp.moveaxis(rows, -2, -3)
+        return rows[..., :m], rows[..., m:]
 
 
 @lru_cache(maxsize=4096)

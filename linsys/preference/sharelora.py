@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -145,16 +146,7 @@ class ShareLoRA:
         >>> ShareLoRA(gamma=1.0, shared="up").mask(Modules([(2, 1)])).tolist()
         [True, True, False]
         """
-        if self.shared in ("all", "none"):
-            return np.full(modules.width, self.shared == "all")
-        whole_modules = round(self.representation * len(modules.shapes))
-        parts = []
-        for index, (m, n) in enumerate(modules.shapes):
-            up, down = self.shared == "up", self.shared == "down"
-            if self.shared == "modules":
-                up = down = index < whole_modules
-            parts += [np.full(m, up), np.full(n, down)]
-        return np.concatenate(parts)
+        return _mask(self.shared, self.representation, tuple(modules.shapes))
 
     def start(self, modules: Modules, users: int, r: int, rng: np.random.Generator) -> Array:
         """LoRA's start for all users, shape (N, r, w): B = 0, and A normal.
@@ -320,6 +312,20 @@ def method(name: str, gamma: float, *, epochs: float = 3.0, **options: Any) -> S
     shared, part = METHODS[check_choice("name", name, tuple(METHODS))]
     check_number("epochs", epochs, low=0.0, low_open=True)
     return ShareLoRA(gamma=gamma, shared=shared, warmup=part * epochs, epochs=epochs, **options)
+
+
+@lru_cache(maxsize=64)
+def _mask(shared: str, representation: float, shapes: tuple[tuple[int, int], ...]) -> Mask:
+    """The shared coordinates of modules (m, n), read-only."""
+    parts = []
+    for index, (m, n) in enumerate(shapes):
+        up, down = shared in ("up", "all"), shared in ("down", "all")
+        if shared == "modules":
+            up = down = index < round(representation * len(shapes))
+        parts += [np.full(m, up), np.full(n, down)]
+    mask = np.concatenate(parts)
+    mask.setflags(write=False)
+    return mask
 
 
 def _mask_like(xp: Any, values: Mask, like: Any) -> Any:

@@ -212,8 +212,12 @@ class PreferenceSystem:
         tau0, tau1 = self.pairs[drawn].T
         rewards, start = self.rewards(), self._products(self.Theta_init)
         prefer = expit(rewards[owner, tau0] - rewards[owner, tau1])
+        # laid out as Comparisons keeps them, so that the largest array here is made once
+        columns, (first, second) = np.ascontiguousarray(self.psi.mT), self.pairs[shown_pairs].T
+        features = columns[first]
+        features -= columns[second]
         return Comparisons(
-            features=np.subtract(*self.psi[self.pairs[shown_pairs].T]),
+            features=features.mT,
             labels=(uniform[:, 1] < prefer).astype(np.float64),
             starts=np.concatenate([[0], np.cumsum(counts)]),
             initial=start[owner, tau0] - start[owner, tau1],

@@ -115,6 +115,10 @@ def test_starting_from_and_the_parts_of_the_data() -> None:
         ({"labels": [0, np.nan, 1]}, "`labels` must be finite; found nan at index (1,)"),
         ({"features": np.ones((3, 2))}, "`features` must have shape (n, d1, d2); found (3, 2)"),
         ({"features": np.full((3, 2, 1), np.inf)}, "`features` must be finite"),
+        (
+            {"features": np.where(np.arange(6).reshape(3, 1, 2) == 4, np.nan, 1.0).mT},
+            "`features` must be finite; found nan at index (2, 0, 0)",
+        ),
         ({"starts": [0, 2, 2, 3]}, "every user must have comparisons; found none of user 1"),
         ({"starts": [0, 4]}, "`starts` must increase from 0 to n = 3"),
         ({"starts": [0.0, 3.0]}, "`starts` must be a list of whole numbers"),

@@ -60,6 +60,16 @@ def test_modules_alike_are_multiplied_as_those_of_many_shapes() -> None:
 
 
 @pytest.mark.parametrize("blocks", [(1, 2), (1, 1, 1)])
+def test_gradients_of_several_runs_are_those_of_each(blocks: tuple[int, ...]) -> None:
+    oracle = users(blocks=blocks)
+    X = np.random.default_rng(4).standard_normal((2, 3, R, oracle.modules.width))
+    together = oracle.grad(2, X, 1, 0)
+    each = [[oracle.grad(2, one, 1, 0) for one in runs] for runs in X]
+    np.testing.assert_allclose(together, each, rtol=1e-12, atol=1e-14)
+    assert np.abs(together - together[::-1]).max() > 1e-3
+
+
+@pytest.mark.parametrize("blocks", [(1, 2), (1, 1, 1)])
 def test_blocks_are_parts_of_delta(blocks: tuple[int, ...]) -> None:
     oracle = users(batch=None, blocks=blocks)
     X, D = np.random.default_rng(3).standard_normal((2, R, oracle.modules.width))

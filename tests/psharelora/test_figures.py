@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 
 import ratecheck as rc
-from experiments.psharelora._labelers import LabelerConfig, Test, count, label_factors
+from experiments.psharelora._labelers import (
+    LabelerConfig,
+    Test,
+    accuracies,
+    count,
+    label_factors,
+)
 from experiments.psharelora.figures import fig1, fig2, fig3, reward_error, value_gap
 from experiments.psharelora.figures.reward_error import (
     free_parameters,
@@ -23,7 +29,8 @@ from linsys import InputError
 from linsys.preference import PreferenceSystem, distance, diversity
 from linsys.preference.estimators import fit_full, fit_global, fit_local, fit_shared
 from linsys.preference.instances import isotropic_features
-from linsys.preference.sharelora import METHODS
+from linsys.preference.oracle import ComparisonOracle
+from linsys.preference.sharelora import METHODS, method
 from tests._slow import slow_but
 from tests._small_runs import ahead, rows, times
 
@@ -171,9 +178,10 @@ def test_training_gets_near_what_a_method_can_reach() -> None:
     """2000 comparisons for 15 numbers; Share-Rep misses one module of two, which is frozen."""
     sizes = {**SIZES, "samples": 2000, "trajectories": 80, "test": 60}
     config = fig2.Fig2Config(**sizes, own=(0.2, 0.5))
+    [block] = fig2.EXPERIMENT.blocks(config)
+    everything = rc.Table(fig2.EXPERIMENT.compute(config, block, rc.Context()))
     for name in ("SI", "LoRA-local", "Share-Rep"):
-        block = {"structure": "left", "case": 0.0, "method": name}
-        table = rc.Table(fig2.EXPERIMENT.compute(config, block, rc.Context()))
+        table = everything.where(method=name)
         tests = [config.draw("left", config.own, i).test for i in range(config.instances)]
         reachable = table["best"].copy()
         if name == "Share-Rep":
@@ -208,7 +216,24 @@ def test_nothing_is_said_near_the_threshold(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_seven_methods_are_compared() -> None:
     for module in (fig1, fig2):
-        assert {b["method"] for b in module.EXPERIMENT.blocks(SMALL[module])} == set(METHODS)
+        assert set(SMALL[module].methods) == set(METHODS)
+
+
+def test_runs_together_are_those_alone() -> None:
+    """The warm-up of one method, and what another freezes, leave the others alone."""
+    config = SMALL[fig2]
+    drawn = config.draw("left", config.own, 0)
+    runs = [(name, rate) for name in METHODS for rate in (0.1, 0.3)]
+    together = accuracies(config, drawn, runs, seed=4)
+    oracle = ComparisonOracle(drawn.data, config.batch, 4, config.scale, [3, 3])
+    start = drawn.test.system.Theta_init
+    for (name, rate), found in zip(runs, together, strict=True):
+        algorithm = method(name, rate, epochs=config.epochs)
+        X = algorithm.start(oracle.modules, oracle.users, config.r, np.random.default_rng(4))
+        state, _ = algorithm.run(algorithm.init(X, oracle), oracle)
+        alone = drawn.test.accuracy(start + oracle.delta(state.X))
+        np.testing.assert_allclose(found, alone, rtol=1e-12)
+    assert np.abs(together[0] - together[1]).max() > 1e-3
 
 
 # --- reward error ---

@@ -133,7 +133,7 @@ EXPERIMENT = rc.Experiment(
         "quick": Fig1Config(),
         "paper": Fig1Config(own=(0.01, 0.05, 0.2, 0.6), samples=5373, instances=12, tuning=3),
     },
-    blocks=rc.Grid({"structure": ("left",), "case": "own", "method": METHODS}),
+    blocks=rc.Grid({"structure": ("left",), "case": "own"}),
     compute=compute,
     analyse=analyse,
     panels=rc.Panel("share of its own that a labeler has", "test accuracy", title=PANEL),

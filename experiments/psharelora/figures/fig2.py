@@ -131,7 +131,7 @@ EXPERIMENT = rc.Experiment(
         "quick": Fig2Config(),
         "paper": Fig2Config(samples=5373, instances=24, tuning=4),
     },
-    blocks=rc.Grid({"structure": ("left",), "case": (0.0,), "method": METHODS}),
+    blocks=rc.Grid({"structure": ("left",), "case": (0.0,)}),
     compute=compute,
     analyse=analyse,
     draw=draw,
