@@ -11,6 +11,7 @@ import pytest
 
 import ratecheck as rc
 from experiments.firm import _gap_runs
+from experiments.firm._gap_means import exact_gaps, floor_mean, sampled_gaps
 from experiments.firm._gap_runs import CURVES, MARKOV, PLAIN, SMOOTHED, FloorConfig, SteeredConfig
 from experiments.firm._gaps import Floor
 from experiments.firm.rates import gap_batch, gap_clients, gap_time
@@ -254,3 +255,52 @@ def test_the_window_is_a_mean_of_its_steps(floor: Floor) -> None:
 def test_values_of_a_process_that_forgets_the_future_are_the_best_rewards() -> None:
     process = Tabular(sample_momdp(0, states=3, actions=2, objectives=2, gamma=0.0))
     np.testing.assert_allclose(process.values, process.momdp.mean_r.mean(axis=-1).max(axis=1))
+
+
+@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("clients", [1, 3])
+def test_the_loop_makes_the_same_runs(floor: Floor, name: str, clients: int) -> None:
+    """Up to rounding, which steps that contract to a strict maximum do not amplify."""
+    config, chosen = FloorConfig(relax=1.0), CURVES[name]
+    length = config.steps(floor, chosen, 1.0)
+    times, start = np.array([0, 1, length // 2, length - 1]), np.array([0.3, -0.2])
+    trace = config.trace(floor, chosen, 0, clients, 5, start, length, times)
+    gaps, means = sampled_gaps(config, floor, chosen, 0, clients, 5, start, times)
+    np.testing.assert_allclose(gaps, trace.values["weighted_gap"], rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(means, trace.means["weighted_gap"], rtol=1e-9, atol=1e-15)
+    # others than those of another batch, number of clients or instance
+    for other in ((0, clients, 6), (0, clients + 1, 5), (1, clients, 5)):
+        apart = sampled_gaps(config, floor, chosen, *other, start, times)[1]
+        assert np.abs(apart[-1] / means[-1] - 1.0).max() > 1e-3
+    window = config.measure(floor, chosen, 0, clients, 5)
+    np.testing.assert_allclose(
+        floor_mean(config, floor, chosen, 0, clients, 5), window, rtol=1e-9, atol=1e-15
+    )
+
+
+@pytest.mark.parametrize("eta", [1.0, 0.5, "1/t"])
+@pytest.mark.parametrize("objectives", [2, 3])
+def test_the_loop_makes_the_same_runs_with_exact_gradients(eta: Any, objectives: int) -> None:
+    momdp = sample_momdp(4, states=3, actions=2, objectives=objectives, gamma=0.7)
+    theta, times = np.random.default_rng(0).standard_normal((5, momdp.d)), [0, 1, 40, 199]
+    gaps, means = exact_gaps(momdp, theta, times, alpha=0.1, beta=0.05, eta=eta)
+    firm = FIRM(alpha=0.1, beta=0.05, normalise=False, eta=eta)
+    oracle = ExactGradients(Clients(momdp, 1))
+    trace = run(firm, oracle, theta[:, None], 200, times=times, averages=True)
+    np.testing.assert_allclose(gaps, trace.values["weighted_gap"], rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(means, trace.means["weighted_gap"], rtol=1e-9, atol=1e-15)
+
+
+def test_more_than_two_objectives_run_without_the_loop() -> None:
+    config = FloorConfig(objectives=3, relax=1.0, replicates=30)
+    floor = config.floor(0)
+    ours = floor_mean(config, floor, CURVES[PLAIN], 0, 2, 4)
+    np.testing.assert_array_equal(ours, config.measure(floor, CURVES[PLAIN], 0, 2, 4))
+    gaps, _ = sampled_gaps(config, floor, CURVES[PLAIN], 0, 2, 4, floor.theta, [0, 9])
+    assert gaps.shape == (2, 30)
+
+
+def test_runs_that_are_not_finite_are_refused() -> None:
+    momdp = sample_momdp(4, states=3, actions=2, gamma=0.7)
+    with pytest.raises(InputError, match="overflow"):
+        exact_gaps(momdp, np.full((2, 6), np.nan), [0, 9], alpha=0.1, beta=0.05, eta=1.0)

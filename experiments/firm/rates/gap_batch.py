@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
+from experiments.firm._gap_means import floor_mean
 from experiments.firm._gap_runs import (
     CURVES,
     MARKOV,
@@ -83,7 +84,7 @@ def compute(config: GapBatchConfig, block: rc.Block, context: rc.Context) -> rc.
     """The floor of every replicate for all pairs of C and B."""
     k, chosen = block["instance"], CURVES[block["curve"]]
     floor, pairs = config.floor(k), config.pairs(block["panel"])
-    gap = [config.measure(floor, chosen, k, count, B) for count, B in pairs]
+    gap = [floor_mean(config, floor, chosen, k, count, B) for count, B in pairs]
     return rc.long_table(
         {"x": _axis(config, block["panel"]), "replicate": np.arange(len(gap[0]))}, gap=gap
     )

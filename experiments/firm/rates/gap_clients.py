@@ -36,6 +36,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm._drift import law_slope
+from experiments.firm._gap_means import floor_mean
 from experiments.firm._gap_runs import (
     CURVES,
     MARKOV,
@@ -79,7 +80,7 @@ def compute(config: GapClientsConfig, block: rc.Block, context: rc.Context) -> r
     """The floor of every replicate for all numbers of clients."""
     k, name = block["instance"], block["curve"]
     floor, counts = config.floor(k), config.counts_of(name)
-    gap = [config.measure(floor, CURVES[name], k, count, config.B) for count in counts]
+    gap = [floor_mean(config, floor, CURVES[name], k, count, config.B) for count in counts]
     return rc.long_table(
         {"C": np.array(counts), "replicate": np.arange(config.replicates)}, gap=gap
     )

@@ -41,6 +41,7 @@ from functools import cached_property
 import numpy as np
 
 import ratecheck as rc
+from experiments.firm._gap_means import exact_gaps, sampled_gaps
 from experiments.firm._gap_runs import (
     CURVES,
     GAP,
@@ -55,12 +56,9 @@ from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
 from experiments.firm._words import LAW
 from linsys import InputError
 from linsys.validate import Array
-from mgda.actor_critic import ExactGradients
 from mgda.constants import smoothness_everywhere
-from mgda.firm import FIRM
 from mgda.momdp import MOMDP
-from mgda.runs import geometric_times, iterate
-from mgda.trajectories import Clients
+from mgda.runs import geometric_times
 
 #: Standard deviation of the first logits, and a bound of what they add to t / tau on average:
 #: E(o + 1/o + 2|ln o|) at odds o whose logarithm has twice that variance.
@@ -184,12 +182,8 @@ def compute(config: GapTimeConfig, block: rc.Block, context: rc.Context) -> rc.C
         # the mean so far up to t is recorded with the values at t - 1
         times = np.unique(np.append(geometric_times(last, config.points)[1:], last // 2)) - 1
         origin = np.zeros_like(floor.theta)
-        trace = config.trace(floor, chosen, k, config.clients, config.B, origin, last, times)
-        t, gap, mean = (
-            trace.times.astype(np.float64) + 1.0,
-            trace.values["weighted_gap"],
-            trace.means["weighted_gap"],
-        )
+        gap, mean = sampled_gaps(config, floor, chosen, k, config.clients, config.B, origin, times)
+        t = times.astype(np.float64) + 1.0
         gain = np.ones_like(gap)
     axes = {"t": t, "replicate": np.arange(config.replicates)}
     return rc.long_table(axes, gap=gap, mean=mean, gain=gain)
@@ -201,23 +195,14 @@ def exact_run(config: GapTimeConfig, instance: int, eta: float | str) -> tuple[A
     rng = np.random.default_rng(config.derive("starts", instance))
     theta = SPREAD * rng.standard_normal((config.replicates, 1, process.momdp.d))
     gain = process.best - process.momdp.J(theta[:, 0], 1).mean(axis=-1)
-    oracle = ExactGradients(Clients(process.momdp, 1))
-    firm = FIRM(alpha=process.a, beta=config.beta, normalise=False, eta=eta)
     due = geometric_times(config.last, config.points)[1:]
-    kept = frozenset(due.tolist())
-    total: Array = np.zeros(config.replicates)
-    gaps, means = [], []
-    for _, gradients, after in iterate(firm, oracle, firm.init(theta, oracle), config.last):
-        assert after.weights is not None
-        gap = ((gradients @ after.weights[..., None])[:, 0, :, 0] ** 2).sum(axis=-1)
-        total = total + gap
-        if after.t in kept:
-            gaps.append(gap)
-            means.append(total / after.t)
+    gaps, means = exact_gaps(
+        process.momdp, theta[:, 0], due - 1, alpha=process.a, beta=config.beta, eta=eta
+    )
     return (
         due.astype(np.float64),
-        np.array(gaps),
-        np.array(means),
+        gaps,
+        means,
         np.broadcast_to(gain, (len(due), gain.size)),
     )
 
