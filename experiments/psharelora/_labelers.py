@@ -186,7 +186,7 @@ class _Answers:
         return self.gradients
 
     def grad(self, user: int, X: Array, epoch: int, step: int) -> Array:
-        """The same for a user."""
+        """A user's part of the answer."""
         assert self.gradients is not None
         return np.asarray(self.gradients[user])
 
