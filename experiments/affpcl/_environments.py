@@ -11,10 +11,10 @@ from step to step, and covers averages over agents of different environments, as
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -84,25 +84,65 @@ def with_identity(A: Floats, environments: Floats) -> float:
     return float(min(steps))
 
 
-def common_form(A: Floats, environments: Floats, alpha: float) -> Floats | None:
-    """A matrix P whose form contracts in all of these environments; None if the solver has none."""
-    rc.check_installed("certify", "cvxpy")
-    import cvxpy
+class CommonForms:
+    """Forms that contract in all of some environments, at any step.
 
-    cp: Any = cvxpy
-    d = A.shape[-1]
-    P, margin = cp.Variable((d, d), symmetric=True), cp.Variable()
-    eye, steps = np.eye(d), np.eye(d) - alpha * A
-    constraints = [P >> _LEAST * eye, cp.trace(P) == d, margin <= 1]
-    for mu in environments:
-        after = sum(m * (B.T @ P @ B) for m, B in zip(mu, steps, strict=True) if m > 0)
-        constraints.append(P - after - margin * eye >> 0)
-    program = cp.Problem(cp.Maximize(margin), constraints)
-    with contextlib.suppress(cp.SolverError):
-        program.solve(solver="CLARABEL")
-    if program.status != "optimal" or margin.value <= 1e-7:
-        return None
-    return np.asarray(P.value, dtype=float)
+    Args:
+        A: (S, d, d).
+        environments: (E, S).
+    """
+
+    def __init__(self, A: Floats, environments: Floats) -> None:
+        rc.check_installed("certify", "clarabel")
+        d = A.shape[-1]
+        # the upper triangle column by column, off the diagonal times the root of two: then the
+        # product of two rows is that of the matrices
+        self._rows, self._columns = np.tril_indices(d)[::-1]
+        self._length = np.where(self._rows == self._columns, 1.0, np.sqrt(2.0))
+        basis = np.stack([self._matrix(row, d) for row in np.eye(len(self._rows))])
+        self._d, self._eye, self._identity = d, self._row(np.eye(d)), np.eye(len(basis))
+        # E[(I - alpha A)' P (I - alpha A)] = P - alpha E[A'P + PA] + alpha^2 E[A'PA]
+        mixed = A.mT[:, None] @ basis
+        self._first = environments @ self._row(mixed + mixed.mT).reshape(len(A), -1)
+        self._second = environments @ self._row(mixed @ A[:, None]).reshape(len(A), -1)
+
+    def _matrix(self, row: Floats, d: int) -> Floats:
+        P = np.zeros((d, d))
+        P[self._rows, self._columns] = P[self._columns, self._rows] = row / self._length
+        return P
+
+    def _row(self, P: Floats) -> Floats:
+        return np.asarray(P[..., self._rows, self._columns] * self._length)
+
+    def at(self, alpha: float) -> Floats | None:
+        """A form P of trace d with the largest margin; None if the solver has none."""
+        from scipy.sparse import csc_array
+
+        clarabel: Any = import_module("clarabel")
+        D, eye = len(self._eye), self._eye[:, None]
+        falls = (alpha * self._first - alpha**2 * self._second).reshape(-1, D, D)
+        # unknown are P and the margin, which is at most one
+        blocks = [np.append(self._eye, 0.0)[None], np.append(np.zeros(D), 1.0)[None]]
+        blocks.append(np.hstack([-self._identity, 0.0 * eye]))
+        blocks += [np.hstack([-fall.T, eye]) for fall in falls]
+        right = np.zeros(2 + (1 + len(falls)) * D)
+        right[:2], right[2 : 2 + D] = (self._d, 1.0), -_LEAST * self._eye
+        cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(1)]
+        cones += [clarabel.PSDTriangleConeT(self._d)] * (1 + len(falls))
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        found = clarabel.DefaultSolver(
+            csc_array((D + 1, D + 1)),
+            np.append(np.zeros(D), -1.0),
+            csc_array(np.vstack(blocks)),
+            right,
+            cones,
+            settings,
+        ).solve()
+        *row, margin = found.x
+        if str(found.status) != "Solved" or margin <= 1e-7:
+            return None
+        return self._matrix(np.array(row), self._d)
 
 
 def contracts(A: Sequence[Rows], mu: Sequence[Fraction], alpha: Fraction, P: Rows) -> bool:
@@ -138,10 +178,10 @@ def proved_step(
     chances = np.array([[float(m) for m in mu] for mu in environments])
     low = 0.99 * with_identity(matrices, chances)
     high = min(unstable_step(matrices, mu) for mu in chances)
-    form = np.eye(matrices.shape[-1])
+    form, forms = np.eye(matrices.shape[-1]), CommonForms(matrices, chances)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        better = common_form(matrices, chances, middle)
+        better = forms.at(middle)
         if better is None:
             high = middle
         else:

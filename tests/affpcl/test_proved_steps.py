@@ -66,6 +66,36 @@ def test_the_unstable_step_is_that_of_the_exact_radius() -> None:
     assert at.unstable_step(MATRICES, mu) == pytest.approx(stable_steps(system).agents[0], rel=1e-8)
 
 
+def test_the_form_has_the_margin_that_a_modelling_language_finds() -> None:
+    cp = pytest.importorskip("cvxpy")
+    environments = np.array(at.corners(THIRD, Fraction(1, 5)), dtype=float)
+    forms = at.CommonForms(MATRICES, environments)
+    longest = min(at.unstable_step(MATRICES, mu) for mu in environments)
+    assert forms.at(1.01 * longest) is None
+
+    def margin_of(P: np.ndarray, alpha: float) -> float:
+        steps = np.eye(2) - alpha * MATRICES
+        after = np.einsum("es,ski,kl,slj->eij", environments, steps, P, steps)
+        return float(np.linalg.eigvalsh(P - after).min())
+
+    def best(alpha: float) -> float:
+        P, margin = cp.Variable((2, 2), symmetric=True), cp.Variable()
+        constraints = [P >> 1e-4 * np.eye(2), cp.trace(P) == 2, margin <= 1]
+        steps = np.eye(2) - alpha * MATRICES
+        for mu in environments:
+            after = sum(m * (B.T @ P @ B) for m, B in zip(mu, steps, strict=True))
+            constraints.append(P - after - margin * np.eye(2) >> 0)
+        cp.Problem(cp.Maximize(margin), constraints).solve(solver="CLARABEL")
+        return float(margin.value)
+
+    for share in (0.3, 0.8):
+        found = forms.at(share * longest)
+        assert found is not None
+        assert np.trace(found) == pytest.approx(2.0)
+        assert margin_of(found, share * longest) == pytest.approx(best(share * longest), abs=1e-6)
+        assert margin_of(found.mean() * np.ones((2, 2)), share * longest) < best(share * longest)
+
+
 def test_a_step_is_proved_at_every_corner_and_no_unstable_one_is() -> None:
     corners = at.corners(THIRD, Fraction(1, 5))
     alpha, P = at.proved_step(SYSTEM, corners)
