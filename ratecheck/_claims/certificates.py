@@ -43,6 +43,8 @@ _LEAVE_OUT = "`given=` leaves out instances that the statement is not about"
 #: Two evaluations in high precision, which agree on an excess up to a relative _AGREE.
 DIGITS = (40, 80)
 _AGREE = 1e-15
+#: Tightness so near to two is that of a bound that is nothing beside measured.
+COLLAPSED = 1e-3
 #: A third one where they do not. An excess that falls by this factor from the second is rounding,
 #: which falls with the precision, by 1e-80; a true excess does not fall.
 _FINEST, _VANISHED = 160, 1e-40
@@ -115,9 +117,10 @@ def evaluate(
         Fault: if measure raises, or returns NaN or something of another shape.
     """
     with quiet():
+        # a copy, as a side may be an array that the instance keeps
         measured, bound = (side.astype(float) for side in _measure(claim, batch, watch))
         undefined = (np.isnan(measured) | np.isnan(bound)).any(axis=1)
-        if undefined.any():
+        if some_undefined := bool(undefined.any()):
             first = int(undefined.argmax())
             _check_nan_is_rounding(claim, batch, first, _told_nan(measured[first], bound[first]))
         rounding = _ROUNDING * magnitude_of(list(batch.fields.values())) ** 2
@@ -125,8 +128,9 @@ def evaluate(
         doubtful = (larger <= rounding) & (larger > 0)
         scale = np.zeros(len(batch)) if trusted else rounding
         rows, tight = _tightest_entry(claim.relation, measured, bound, scale)
-        tight = np.where(undefined, 0.0, tight)
-        loose = np.where(undefined, np.inf, _looseness(claim, batch, bound))
+        loose = _looseness(claim, batch, bound)
+        if some_undefined:
+            tight, loose = np.where(undefined, 0.0, tight), np.where(undefined, np.inf, loose)
     return EvaluatedSides(measured[rows], bound[rows], tight, loose, doubtful)
 
 
@@ -218,13 +222,16 @@ def _measure(claim: Claim, batch: Batch, watch: Watch | None) -> tuple[Numbers, 
 
 def _entries(answer: Any, count: int | None, index: int = 0) -> tuple[Numbers, Numbers]:
     """The answer for ``count`` instances, or for a single one if None, as arrays (B, entries)."""
-    if count is None and type(answer) is tuple and len(answer) == 2:
+    if type(answer) is tuple and len(answer) == 2:
         # the most frequent answers, of which what follows would take longer than most measures
         measured, bound = answer
-        if _is_plain(measured) and _is_plain(bound):
+        if count is None and _is_plain(measured) and _is_plain(bound):
             return np.array([[measured]], float), np.array([[bound]], float)
         if _are_doubles(measured) and _are_doubles(bound) and measured.shape == bound.shape:
-            return measured.astype(float).reshape(1, -1), bound.astype(float).reshape(1, -1)
+            if count is None:
+                return measured.astype(float).reshape(1, -1), bound.astype(float).reshape(1, -1)
+            if measured.ndim and len(measured) == count:
+                return measured.reshape(count, -1), bound.reshape(count, -1)
     try:
         measured, bound = (np.asarray(side) for side in answer)
         if count is None:
@@ -373,7 +380,7 @@ def _tightness(relation: Relation, measured: Numbers, bound: Numbers, scale: Num
 
 def collapsed(tightness: Numbers) -> NDArray[np.bool_]:
     """Whether a violated bound is below a thousandth of measured: a borderline case to readers."""
-    return np.asarray(np.abs(tightness - 2) < 1e-3, dtype=bool)
+    return np.asarray(np.abs(tightness - 2) < COLLAPSED, dtype=bool)
 
 
 def ratio(relation: Relation, sides: Certificate) -> float | None:

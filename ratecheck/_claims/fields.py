@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
 from numbers import Integral, Real
 from typing import Any
 
@@ -82,9 +83,14 @@ class Field:
 
     def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
         """Values at coordinates: controls (B, 1) and elements (B, *shape) to values (B, *shape)."""
-        low, high = np.log(self.magnitude)
+        low, high = self._logs
         factor = np.exp(low + controls[:, 0] * (high - low))
         return np.asarray(_along_first_axis(factor, elements) * (2 * elements - 1))
+
+    @cached_property
+    def _logs(self) -> Numbers:
+        """Logarithms of both ends of ``magnitude``."""
+        return np.asarray(np.log(self.magnitude))
 
     def repair(self, values: Numbers) -> Numbers:
         """The nearest values of the domain, shape (B, *shape) as given."""
@@ -423,6 +429,11 @@ def contraction(*axes: Axis) -> Field:
 
 def magnitude_of(values: Sequence[Numbers]) -> Numbers:
     """The largest absolute entry of each of the B instances, at least one; shape (B,)."""
-    largest = [np.abs(v.astype(float) if is_precise(v) else v).reshape(len(v), -1) for v in values]
-    columns = [part.max(axis=1) for part in largest if part.shape[1]]
-    return np.maximum(1.0, np.max(columns, axis=0)) if columns else np.ones(1)
+    columns = [_largest(v.astype(float) if is_precise(v) else v) for v in values if v.size]
+    return np.maximum(1.0, reduce(np.maximum, columns)) if columns else np.ones(1)
+
+
+def _largest(values: Numbers) -> Numbers:
+    """The largest absolute entry of each of B arrays, shape (B,)."""
+    size = np.abs(values)
+    return np.asarray(size if size.ndim == 1 else size.reshape(len(size), -1).max(axis=1))

@@ -69,8 +69,10 @@ class Batch:
     @cached_property
     def passed(self) -> NDArray[np.bool_]:
         """Which instances pass all of them, shape (B,)."""
-        every = [np.ones(len(self), dtype=bool), *self.passing.values()]
-        return np.asarray(np.logical_and.reduce(every), dtype=bool)
+        kept = np.ones(len(self), dtype=bool)
+        for mask in self.passing.values():
+            kept &= mask
+        return kept
 
     @cached_property
     def broken(self) -> tuple[str, int] | None:

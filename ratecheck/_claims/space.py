@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -83,9 +84,22 @@ def quiet() -> Iterator[None]:
 
     Also a decorator. NaN and infinity are left to those who use the result.
     """
+    if _Quiet.now:  # setting it anew takes longer than many a measure
+        yield
+        return
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        yield
+        _Quiet.now = True
+        try:
+            yield
+        finally:
+            _Quiet.now = False
+
+
+class _Quiet(threading.local):
+    """Whether a thread is within such a block."""
+
+    now = False
 
 
 def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) -> Any:
@@ -120,6 +134,8 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
 def _check_sides(measure: Callable[..., Any], sides: Any, index: int) -> None:
     """Name the side that is left out, as by a function without a return, or is the instance."""
     if not isinstance(sides, tuple):
+        return
+    if not any(side is None or isinstance(side, Instance) for side in sides[:2]):
         return
     code = getattr(inspect.unwrap(getattr(measure, "function", measure)), "__code__", None)
     for name, side in zip(("measured side", "bound"), sides, strict=False):
@@ -473,29 +489,27 @@ class Layout:
 
     def __init__(self, space: Space, sizes: Sizes) -> None:
         self.space, self.sizes = space, sizes
-        self._parts: list[tuple[str, Field, tuple[int, ...], int, int]] = []
+        self._parts: list[tuple[str, Field, tuple[int, ...], int, int, int]] = []
         at = 0
         for name, domain in space.fields.items():
             shape = domain.shape(sizes)
             middle = at + domain.controls
-            self._parts.append((name, domain, shape, at, middle))
-            at = middle + int(np.prod(shape))
+            stop = middle + math.prod(shape)
+            self._parts.append((name, domain, shape, at, middle, stop))
+            at = stop
         self.coordinates = at
 
     def decode(self, coordinates: Numbers) -> Fields:
         """Coordinates (B, m) to the arrays of B instances that meet all assumptions."""
         fields: Fields = {}
-        for name, domain, shape, start, middle in self._parts:
-            stop = middle + int(np.prod(shape))
+        for name, domain, shape, start, middle, stop in self._parts:
             elements = coordinates[:, middle:stop].reshape(len(coordinates), *shape)
             fields[name] = domain.decode(coordinates[:, start:middle], elements)
         return self.space.complete(fields)
 
     def ends(self) -> Numbers:
         """Coordinates (E, m): all fields at an end at once, then each alone, the others between."""
-        places = [
-            slice(start, middle + int(np.prod(shape))) for *_, shape, start, middle in self._parts
-        ]
+        places = [slice(start, stop) for *_, start, _, stop in self._parts]
         ends = np.full((2 + 2 * len(places), self.coordinates), 0.5)
         ends[0], ends[1] = 0, 1
         for number, place in enumerate(places, start=1):
@@ -505,10 +519,9 @@ class Layout:
     def tie(self, coordinates: Numbers, axis: str) -> Numbers:
         """Coordinates with everything equal along one axis: all agents alike, all states alike."""
         tied = coordinates.copy()
-        for _, domain, shape, _, middle in self._parts:
+        for _, domain, shape, _, middle, stop in self._parts:
             if axis not in domain.axes:
                 continue
-            stop = middle + int(np.prod(shape))
             where = 1 + domain.axes.index(axis)
             elements = tied[:, middle:stop].reshape(len(coordinates), *shape)
             first = np.take(elements, [0], axis=where)

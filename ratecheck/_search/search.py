@@ -20,6 +20,7 @@ from linsys.linalg import precision
 from linsys.validate import InputError
 from ratecheck._claims.certificates import (
     CANDIDATE,
+    COLLAPSED,
     DIGITS,
     SAME,
     Certificate,
@@ -105,8 +106,8 @@ class ScoredInstance:
 
     @property
     def rank(self) -> float:
-        """What instances are ordered by."""
-        return float(_rank(np.array(self.tightness)))
+        """What instances are ordered by; :func:`_rank` of one number."""
+        return _CLEAR_VIOLATION if abs(self.tightness - 2) < COLLAPSED else self.tightness
 
     @property
     def attained(self) -> bool:
@@ -341,10 +342,9 @@ class Search:
 
     def _repeat_first(self, batch: Batch, sides: EvaluatedSides) -> None:
         """Measure the first instances again, and remember them."""
-        rows = np.arange(len(batch))[
-            : max(_MEASURED_TWICE - sum(len(one) for one, _ in self._first), 0)
-        ]
-        if rows.size:
+        left = _MEASURED_TWICE - sum(len(one) for one, _ in self._first)
+        if left > 0:
+            rows = np.arange(min(left, len(batch)))
             few = batch.subset(rows)
             first_sides = self._evaluated(few) if self.claim.space.batched else sides.subset(rows)
             self._repeat(few, first_sides)
@@ -408,6 +408,8 @@ class Search:
         group = self._best.setdefault(tuple(batch.sizes.items()), [])
         rank = _rank(tight)
         worst = group[-1].rank if len(group) == _KEPT else -np.inf
+        if rank.max() <= worst:  # as of most batches
+            return
         order = np.argsort(-rank, kind="stable")
         equal = (tight >= _ATTAINED) & (tight <= CANDIDATE)
         # of instances on which the two sides are equal, one is as good as all
