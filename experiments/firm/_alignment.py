@@ -37,12 +37,12 @@ from numpy.typing import ArrayLike, NDArray
 import ratecheck as rc
 from experiments.firm._comparison import Values, mean_gain, scale
 from experiments.firm._systems import BatchConfig, ClientsConfig, ConflictConfig
+from experiments.firm._training import trained
 from linsys import InputError
 from mgda.actor_critic import ActorCritic, Memory
 from mgda.federated import Federated
 from mgda.firm import FIRM
 from mgda.momdp import MOMDP
-from mgda.runs import MeanReturn, run
 from mgda.trajectories import Clients
 
 #: Settings by name: an algorithm and the clients that it trains.
@@ -111,11 +111,9 @@ class AlignmentConfig(ConflictConfig, ClientsConfig, BatchConfig):
         learnt = {"N": self.N, "D": self.D, "step": self.critic_step}
         radius = np.sqrt(self.states) / (1.0 - self.gamma)
         oracle = Learners(**{**vars(known), **learnt, "radius": radius})
-        start = np.zeros((self.replicates, len(clients), clients.model.d))
-        objectives = MeanReturn(clients, first=0)
-        trace = run(algorithm, oracle, start, self.rounds, times=times, objectives=objectives)
-        rewards = (1.0 - self.gamma) * trace.values["J"]
-        return rewards.swapaxes(0, 1), trace.values["weights"][..., 0].swapaxes(0, 1)
+        returns, weights = trained(algorithm, oracle, times)
+        rewards = (1.0 - self.gamma) * returns
+        return rewards.swapaxes(0, 1), weights[..., 0].swapaxes(0, 1)
 
     def columns(
         self, arms: Arms, instance: int, times: NDArray[np.int64], **constants: float

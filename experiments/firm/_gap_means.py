@@ -1,6 +1,6 @@
 """What the gap is on runs, by the compiled loop where it applies.
 
-Runs with two objectives are those of :mod:`experiments.firm._gap_loops`; with others they are those
+Runs with two objectives are those of :mod:`experiments.firm._loops`; with others they are those
 of :mod:`mgda.runs`, to which the tests compare the loop.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from experiments.firm._gap_loops import make_runs
 from experiments.firm._gap_runs import Curve, FloorConfig, SteeredConfig
 from experiments.firm._gaps import Floor
+from experiments.firm._loops import gap_runs
 from linsys.validate import Array, InputError
 from mgda.actor_critic import ExactGradients
 from mgda.firm import FIRM
@@ -100,7 +100,7 @@ def _gaps(
     gaps, means = np.empty((2, len(times), len(theta)))
     # copies, of one layout for all: another one would be compiled once more
     given = (theta, momdp.x, momdp.P, momdp.r, momdp.mean_r, momdp.start)
-    make_runs(
+    gap_runs(
         *(np.array(array, dtype=np.float64, order="C") for array in given),
         momdp.gamma,
         float(alpha),

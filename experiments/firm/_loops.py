@@ -1,11 +1,8 @@
-"""Whole runs of T-FIRM with identical clients and two objectives, as a compiled loop.
+"""Whole runs of FIRM with two objectives as compiled loops: faster bodies of :func:`mgda.runs.run`.
 
-It is a faster body of :func:`mgda.runs.run` for what the experiments on the gap do: clients of one
-process that agree after every step (K = 1), critics at their fixed points on tabular features,
-which are V, and the raw Gram matrix. Clients then have one policy, which is computed once for all
-of them, and the programs have the closed form of two points. Random numbers are those of
-:mod:`mgda.trajectories`, whose compiled functions no other file may call (see
-:mod:`linsys.compiled`).
+Critics have tabular features, so that their weights are values v^j(s) and their fixed points V, and
+programs of two points have a closed form. Random numbers are those of :mod:`mgda.trajectories`,
+whose compiled functions no other file may call (see :mod:`linsys.compiled`).
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ import numpy as np
 
 from linsys.compiled import compiled
 
-__all__ = ["make_runs"]
+__all__ = ["gap_runs", "training_runs"]
 
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 _M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
@@ -74,8 +71,8 @@ def _solve(A, sides):
 
 
 @compiled
-def _evaluate(theta, x, P, mean_r, start, gamma, pi, matrix, V, nu):
-    """pi (S, A), V (S, M) and the occupancy nu (S, 1) of a policy."""
+def _act(theta, x, pi):
+    """The policy pi (S, A) of theta (d,)."""
     S, A, d = x.shape
     for s in range(S):
         largest = -np.inf
@@ -90,6 +87,22 @@ def _evaluate(theta, x, P, mean_r, start, gamma, pi, matrix, V, nu):
             total += pi[s, a]
         for a in range(A):
             pi[s, a] /= total
+
+
+@compiled
+def _add_up(laws, sums):
+    """Cumulative sums along the last axis of (n, k)."""
+    for row in range(len(laws)):
+        total = 0.0
+        for k in range(laws.shape[1]):
+            total += laws[row, k]
+            sums[row, k] = total
+
+
+@compiled
+def _evaluate(P, mean_r, start, gamma, pi, matrix, V, nu):
+    """V (S, M) and the occupancy nu (S, 1) of a policy."""
+    S, A = pi.shape
     for side in range(2):
         for s in range(S):
             for t in range(S):
@@ -130,7 +143,25 @@ def _score_sum(table, x, pi, g):
 
 
 @compiled
-def make_runs(
+def _first_weight(g, r1, r2, normalise):
+    """lambda_1 of gradients g (d, 2) with R = Diag(r1, r2); see :mod:`mgda.simplex`."""
+    q11, q12, q22 = 0.0, 0.0, 0.0
+    for i in range(len(g)):
+        q11 += g[i, 0] * g[i, 0]
+        q12 += g[i, 0] * g[i, 1]
+        q22 += g[i, 1] * g[i, 1]
+    if normalise and q11 + q22 > 0.0:
+        mean = 0.5 * (q11 + q22)
+        q11, q12, q22 = q11 / mean, q12 / mean, q22 / mean
+    q11, q22 = q11 + r1, q22 + r2
+    curvature = (q11 - q12) + (q22 - q12)
+    if curvature <= 0.0:
+        return 0.5 if q11 == q22 else (1.0 if q11 < q22 else 0.0)
+    return min(1.0, max(0.0, (q22 - q12) / curvature))
+
+
+@compiled
+def gap_runs(
     theta,
     x,
     P,
@@ -151,6 +182,9 @@ def make_runs(
 ):
     """Run from theta (R, d), which moves; ||grad J lambda||^2 and its means, both (n, R).
 
+    Clients have one process and agree after every step (K = 1): their policy is computed once for
+    all. Critics are at their fixed points, and the Gram matrix is raw.
+
     Args:
         theta, .., gamma: start, features (S, A, d), P (S, A, S), r (S, A, S, 2), its mean over s',
             mu0 and the discount.
@@ -163,17 +197,9 @@ def make_runs(
     """
     S, A, d = x.shape
     M, count = 2, clients
-    moves = np.empty((S * A, S))
-    for row in range(S * A):
-        total = 0.0
-        for t in range(S):
-            total += P[row // A, row % A, t]
-            moves[row, t] = total
-    starts, policy = np.empty(S), np.empty((S, A))
-    total = 0.0
-    for s in range(S):
-        total += start[s]
-        starts[s] = total
+    moves, starts, policy = np.empty((S * A, S)), np.empty((1, S)), np.empty((S, A))
+    _add_up(P.reshape(S * A, S), moves)
+    _add_up(start.reshape(1, S), starts)
     pi, matrix, V, nu = np.empty((S, A)), np.empty((S, S)), np.empty((S, M)), np.empty((S, 1))
     table, own, exact = np.empty((S, A, M)), np.empty((d, M)), np.empty((d, M))
     weights, states, step = np.empty((count, M)), np.empty(count, np.int64), np.empty(d)
@@ -183,12 +209,10 @@ def make_runs(
         total_gap, recorded = 0.0, 0
         for t in range(times[-1] + 1):
             smooth = 1.0 / (t + 1) if eta < 0.0 else eta
-            _evaluate(theta[k], x, P, mean_r, start, gamma, pi, matrix, V, nu)
+            _act(theta[k], x, pi)
+            _add_up(pi, policy)
+            _evaluate(P, mean_r, start, gamma, pi, matrix, V, nu)
             for s in range(S):
-                total = 0.0
-                for a in range(A):
-                    total += pi[s, a]
-                    policy[s, a] = total
                 for a in range(A):
                     for j in range(M):
                         delta = mean_r[s, a, j] - V[s, j]
@@ -213,7 +237,7 @@ def make_runs(
                             key, np.uint64(t * B + at), np.uint64(c), np.uint64(k)
                         )
                         if u2 < fresh:
-                            s = _draw(starts, u3)
+                            s = _draw(starts[0], u3)
                         a = _draw(policy[s], u0)
                         after = _draw(moves[s * A + a], u1)
                         for j in range(M):
@@ -225,13 +249,7 @@ def make_runs(
                             for j in range(M):
                                 table[s, a, j] /= B
                     _score_sum(table, x, pi, own)
-                q11, q12, q22 = 0.5 * beta, 0.0, 0.5 * beta
-                for i in range(d):
-                    q11 += own[i, 0] * own[i, 0]
-                    q12 += own[i, 0] * own[i, 1]
-                    q22 += own[i, 1] * own[i, 1]
-                # beta > 0 makes the curvature positive
-                optimal = min(1.0, max(0.0, (q22 - q12) / ((q11 - q12) + (q22 - q12))))
+                optimal = _first_weight(own, 0.5 * beta, 0.5 * beta, False)
                 weights[c, 0] = (1.0 - smooth) * weights[c, 0] + smooth * optimal
                 weights[c, 1] = (1.0 - smooth) * weights[c, 1] + smooth * (1.0 - optimal)
                 first += weights[c, 0]
@@ -246,3 +264,130 @@ def make_runs(
             if t == times[recorded]:
                 gaps[recorded, k], means[recorded, k] = gap, total_gap / (t + 1)
                 recorded += 1
+
+
+@compiled
+def training_runs(
+    theta,
+    values,
+    x,
+    P,
+    r,
+    mean_r,
+    start,
+    owns,
+    gamma,
+    alpha,
+    K,
+    r1,
+    r2,
+    normalise,
+    eta,
+    fixed,
+    learning,
+    radius,
+    N,
+    D,
+    B,
+    fresh,
+    key,
+    times,
+    weights,
+    returns,
+):
+    """Train from theta (R, C, d) and critics ``values`` (R, C, S, 2), which both move.
+
+    Args:
+        theta, values: start.
+        x, P, r, mean_r, start: features (S, A, d), and of n processes P (n, S, A, S), r (n, S, A,
+            S, 2), its mean over s', and mu0 (n, S).
+        owns: the process of each client, (C,).
+        gamma, alpha, K: the discount, the step and local steps between aggregations.
+        r1, r2, normalise, eta: of the program, and smoothing; a negative eta stands for 1/t.
+        fixed: lambda_1 of every client and step; negative where the program gives it.
+        learning, radius, N, D, B: of the critics, and the transitions of a gradient.
+        fresh: probability that a state is drawn from mu0 before a step.
+        key: two words of the seed.
+        times: increasing steps t at which both of the following are recorded.
+        weights: lambda_1 of step t, (n, R, C).
+        returns: J at the mean parameters, averaged over the clients, (n, R, 2).
+    """
+    S, A, d = x.shape
+    (replicates, C, _), n = theta.shape[:3], len(P)
+    moves, starts, policy = np.empty((n * S * A, S)), np.empty((n, S)), np.empty((S, A))
+    _add_up(P.reshape(n * S * A, S), moves)
+    _add_up(start, starts)
+    pi, matrix, V, nu = np.empty((S, A)), np.empty((S, S)), np.empty((S, 2)), np.empty((S, 1))
+    table, own, mean = np.empty((S, A, 2)), np.empty((d, 2)), np.empty(d)
+    change, first, states = np.empty((S, 2)), np.empty(C), np.empty(C, np.int64)
+    for k in range(replicates):
+        for c in range(C):
+            first[c], states[c] = 0.5, 0
+        recorded = 0
+        for t in range(times[-1] + 1):
+            if t == times[recorded]:
+                for i in range(d):
+                    mean[i] = 0.0
+                    for c in range(C):
+                        mean[i] += theta[k, c, i] / C
+                _act(mean, x, pi)
+                for p in range(n):
+                    share = 0.0
+                    for c in range(C):
+                        share += (1.0 if owns[c] == p else 0.0) / C
+                    _evaluate(P[p], mean_r[p], start[p], gamma, pi, matrix, V, nu)
+                    for s in range(S):
+                        returns[recorded, k, 0] += share * start[p, s] * V[s, 0]
+                        returns[recorded, k, 1] += share * start[p, s] * V[s, 1]
+            smooth = 1.0 / (t + 1) if eta < 0.0 else eta
+            for c in range(C):
+                p, s, w = owns[c], states[c], values[k, c]
+                _act(theta[k, c], x, pi)
+                _add_up(pi, policy)
+                for s0 in range(S):
+                    for a in range(A):
+                        table[s0, a, 0] = table[s0, a, 1] = 0.0
+                for at in range(N * D + B):
+                    if at < N * D and at % D == 0:
+                        for s0 in range(S):
+                            change[s0, 0] = change[s0, 1] = 0.0
+                    u0, u1, u2, u3 = _philox(
+                        key, np.uint64(t * (N * D + B) + at), np.uint64(c), np.uint64(k)
+                    )
+                    if u2 < fresh:
+                        s = _draw(starts[p], u3)
+                    a = _draw(policy[s], u0)
+                    after = _draw(moves[(p * S + s) * A + a], u1)
+                    for j in range(2):
+                        error = r[p, s, a, after, j] + gamma * w[after, j] - w[s, j]
+                        if at < N * D:
+                            change[s, j] += error
+                        else:
+                            table[s, a, j] += error / B
+                    s = after
+                    if at < N * D and at % D == D - 1:
+                        for j in range(2):
+                            square = 0.0
+                            for s0 in range(S):
+                                w[s0, j] += learning / D * change[s0, j]
+                                square += w[s0, j] ** 2
+                            if square > radius**2:
+                                for s0 in range(S):
+                                    w[s0, j] *= radius / math.sqrt(square)
+                states[c] = s
+                _score_sum(table, x, pi, own)
+                optimal = _first_weight(own, r1, r2, normalise) if fixed < 0.0 else fixed
+                first[c] = (1.0 - smooth) * first[c] + smooth * optimal
+                for i in range(d):
+                    theta[k, c, i] += alpha * (own[i, 0] * first[c] + own[i, 1] * (1.0 - first[c]))
+            if t == times[recorded]:
+                for c in range(C):
+                    weights[recorded, k, c] = first[c]
+                recorded += 1
+            if (t + 1) % K == 0:
+                for i in range(d):
+                    total = 0.0
+                    for c in range(C):
+                        total += theta[k, c, i]
+                    for c in range(C):
+                        theta[k, c, i] = total / C
