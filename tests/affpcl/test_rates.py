@@ -28,6 +28,7 @@ from experiments.affpcl.rates import (
     rate_steps,
     rate_t,
 )
+from experiments.affpcl.rates._limits import limit_of_many
 from linsys import FiniteSystem, InputError
 from linsys.algorithms import AffPCL, Independent, LinearRatio
 from linsys.heterogeneity import delta_cen, delta_env, delta_obj, lambda_min, nu
@@ -296,6 +297,10 @@ def test_limit_of_many_agents_is_that_of_a_large_population() -> None:
     assert (np.abs(limit - large) < 5.0 / 20000).all()
     np.testing.assert_allclose(limit, many_agents(build, 1000, 1e10), rtol=1e-3)
     assert not np.allclose(build(200).relative_errors(1e10), limit, rtol=1e-3)
+    np.testing.assert_allclose(limit_of_many(build, 200, 1e10), limit, rtol=1e-14)
+    [last] = limit_of_many(build, 200, 1e10, [len(limit) - 1])
+    assert last == pytest.approx(limit[-1], rel=1e-14)
+    assert abs(last - limit[0]) > 1e-3 * last
 
 
 @pytest.mark.parametrize("rare", [False, True])

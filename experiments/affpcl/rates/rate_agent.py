@@ -35,13 +35,8 @@ from typing import Any
 import numpy as np
 
 import ratecheck as rc
-from experiments.affpcl._rates_systems import (
-    RateConfig,
-    Types,
-    draw_pieces,
-    many_agents,
-    slowest,
-)
+from experiments.affpcl._rates_systems import RateConfig, Types, draw_pieces, slowest
+from experiments.affpcl.rates._limits import limit_of_many
 from linsys import InputError
 from linsys.heterogeneity import delta_cen
 from linsys.validate import check_integer, check_number
@@ -121,28 +116,28 @@ class RateAgentConfig(RateConfig):
 
 
 def compute(config: RateAgentConfig, block: rc.Block, context: rc.Context) -> rc.Columns:
-    """Ratios of the central agent and of the worst other one, with the true distances."""
+    """Ratios of the central agent and, in (b), of the worst other one, with the true distances."""
     part, k = block["part"], block["instance"]
-    rows: list[tuple[float, ...]] = []
+    ratios, distances = list[list[float]](), list[tuple[float, ...]]()
     if part == "n":
         grid = np.array([c * config.groups + 1 for c in config.per_group], dtype=np.float64)
         for n in config.per_group:
             types = config.population(n * config.groups, k)
-            ratio = types.relative_errors(config.t)
-            cen = float(delta_cen(types.system).value[0])
-            rows.append((ratio[0], ratio[1:].max(), cen, *types.heterogeneity))
+            central, *others = types.relative_errors(config.t)
+            ratios.append([central, max(others)])
+            distances.append((float(delta_cen(types.system).value[0]), *types.heterogeneity))
     else:
         grid = np.array(config.distances)
         for far in config.distances:
             build = partial(config.population, instance=k, move=part, far=far)
             n = 40 * config.groups
-            ratio = many_agents(build, n, config.t)
+            ratios.append(list(limit_of_many(build, n, config.t, [0])))
             types = build(n)
-            cen = float(delta_cen(types.system).value[0])
-            rows.append((ratio[0], ratio[1:].max(), cen, *types.heterogeneity))
-    names = ("ratio", "other", "delta_cen", "delta_env", "delta_obj")
-    columns = dict(zip(names, np.array(rows).T, strict=True))
-    return rc.long_table({"x": grid}, **columns)
+            distances.append((float(delta_cen(types.system).value[0]), *types.heterogeneity))
+    names = ("delta_cen", "delta_env", "delta_obj")
+    columns = dict(zip(names, np.array(distances).T, strict=True))
+    agents = [CENTRAL, OTHER][: len(ratios[0])]
+    return rc.long_table({"agent": agents, "x": grid}, ratio=np.transpose(ratios), **columns)
 
 
 def analyse(config: RateAgentConfig, table: rc.Table) -> rc.Analysis:
@@ -164,7 +159,9 @@ def analyse(config: RateAgentConfig, table: rc.Table) -> rc.Analysis:
         series.append(rc.Series(move, DISTANCE, cen[0], ratio[0]))
     free = table.where(part="n")
     n = free.unique("x")
-    ratio, other = free.grid("ratio", "instance", "x"), free.grid("other", "instance", "x")
+    ratio, other = (
+        free.where(agent=agent).grid("ratio", "instance", "x") for agent in (CENTRAL, OTHER)
+    )
     name = "free ride: error against n"
     checks.append(rc.rate_check(name, RIDE, slowest(n, ratio), tolerance=TOLERANCE, bound=True))
     gain = 1.0 / (ratio[:, -1] * n[-1])

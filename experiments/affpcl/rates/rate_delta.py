@@ -41,12 +41,8 @@ from functools import partial
 import numpy as np
 
 import ratecheck as rc
-from experiments.affpcl._rates_systems import (
-    RateConfig,
-    Types,
-    ill_conditioned,
-    many_agents,
-)
+from experiments.affpcl._rates_systems import RateConfig, Types, ill_conditioned
+from experiments.affpcl.rates._limits import limit_of_many
 from linsys.validate import check_number
 
 TOLERANCE = 0.05
@@ -114,7 +110,7 @@ def compute(config: RateDeltaConfig, block: rc.Block, context: rc.Context) -> rc
     delta = np.empty_like(ratio)
     for k, level in enumerate(config.levels):
         at_level = partial(build, pieces, v=level)
-        ratio[k] = many_agents(at_level, config.n, config.t).max()
+        ratio[k] = limit_of_many(at_level, config.n, config.t).max()
         delta[k] = max(at_level(config.n).heterogeneity)
     return rc.long_table({"level": np.array(config.levels)}, ratio=ratio, delta=delta)
 
