@@ -74,7 +74,7 @@ def sampled_gaps(
 def exact_gaps(
     momdp: MOMDP, theta: Array, times: ArrayLike, *, alpha: float, beta: float, eta: float | str
 ) -> tuple[Array, Array]:
-    """The same of one client with exact gradients, from theta (R, d)."""
+    """||grad J lambda_t||^2 of one client with exact gradients, from theta (R, d), and its mean."""
     wanted = np.asarray(times, dtype=np.int64)
     if momdp.M == _OBJECTIVES:
         return _gaps(momdp, theta, wanted, alpha=alpha, beta=beta, eta=eta)

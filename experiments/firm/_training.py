@@ -41,7 +41,7 @@ def trained(
 def stepwise(
     algorithm: Federated, oracle: ActorCritic, times: NDArray[np.int64]
 ) -> tuple[Array, Array]:
-    """The same of any algorithm, step by step."""
+    """Returns and weights as of :func:`trained`, of any algorithm, step by step."""
     clients = oracle.clients
     objectives, due = MeanReturn(clients, first=0), frozenset(times.tolist())
     start = np.zeros((oracle.replicates, len(clients), clients.model.d))
