@@ -6,6 +6,7 @@ without pyplot (no global state, no display) and saved byte for byte the same fr
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,6 +93,19 @@ def style() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def collecting_later() -> Iterator[None]:
+    """A context without garbage collection; what became garbage in it is collected at its end."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+        gc.collect(0)
+
+
 def look(name: str, position: int = 0) -> Look:
     """The look of a method; a name outside the list gets one by its position in its figure.
 
@@ -120,6 +134,7 @@ def panels(
     >>> list(axes)
     ['error']
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(s.panel for s in series))
@@ -129,6 +144,8 @@ def panels(
     rows = -(-len(names) // columns)
     size = (max(width * columns, 3.4) + 0.4, height * rows + 0.7)
     figure = Figure(figsize=size, layout="constrained")
+    # a canvas that keeps the sizes of texts that are asked for while a figure is made
+    FigureCanvasAgg(figure)
     grid = figure.subplots(rows, columns, squeeze=False, sharey=share_y).ravel()
     for spare in grid[len(names) :]:
         spare.remove()
@@ -418,13 +435,14 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     png, svg = (stem.parent / f"{stem.name}.{kind}" for kind in ("png", "svg"))
     # Figure.savefig would lay out and draw twice for each file; one layout serves both.
     figure.set_dpi(200)
+    canvas: Any = FigureCanvasAgg(figure)
     layout = figure.get_layout_engine()
     if layout is not None:
         layout.execute(figure)
     figure.set_layout_engine("none")
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
-        FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})  # type: ignore[no-untyped-call]
+        canvas.print_png(png, metadata={"Software": None})
         FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})  # type: ignore[no-untyped-call]
     except OSError as error:
         raise InputError(

@@ -191,11 +191,10 @@ class Job:
     def _draw(
         self, experiment: Experiment[Any], config: Config, analysis: Analysis
     ) -> tuple[Path, ...]:
-        from ratecheck._experiment.plots import figure_of, save, style
+        from ratecheck._experiment.plots import collecting_later, figure_of, save, style
 
         name = f"{experiment.id.replace('/', '-')}-{self.profile}"
         if config != experiment.profiles[self.profile]:  # never over the profile's own figure
             name += f"-{self.store.result(experiment, config).parameters[:8]}"
-        with style():
-            figure = figure_of(experiment, config, analysis)
-            return tuple(save(figure, self.store.figures / name))
+        with style(), collecting_later():  # the figure is garbage at the end
+            return tuple(save(figure_of(experiment, config, analysis), self.store.figures / name))
