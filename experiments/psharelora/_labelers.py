@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -114,9 +114,13 @@ class Test:
     def accuracy(self, Theta: Array) -> Array:
         """The accuracy of estimates (N, d1, d2) for their labelers, shape (N,); a tie is a half."""
         tau0, tau1 = self.system.pairs.T
-        rewards, P = self.system.rewards(Theta), self.system.probabilities()
+        rewards = self.system.rewards(Theta)
         says = np.sign(rewards[..., tau0] - rewards[..., tau1])
-        return np.asarray((0.5 + says * (P - 0.5)) @ self.system.pair_weights)
+        return np.asarray((0.5 + says * (self._probabilities - 0.5)) @ self.system.pair_weights)
+
+    @cached_property
+    def _probabilities(self) -> Array:
+        return self.system.probabilities()
 
     @property
     def best(self) -> Array:
@@ -126,7 +130,7 @@ class Test:
     @property
     def slope(self) -> float:
         """E[p (1 - p)], what one comparison tells about a logit."""
-        P = self.system.probabilities()
+        P = self._probabilities
         return float((P * (1.0 - P)).mean(axis=0) @ self.system.pair_weights)
 
 
@@ -210,10 +214,7 @@ def accuracies(
         states.append(algorithm.init(X, oracle))
     for t in range(algorithms[0].total(oracle)):
         X = np.stack([state.X for state in states])
-        G = np.stack(
-            [oracle.grad(user, X[:, user], *divmod(t, oracle.steps)) for user in range(len(X[0]))],
-            axis=1,
-        )
+        G = oracle.gradients(X, *divmod(t, oracle.steps))
         for i, algorithm in enumerate(algorithms):
             answers.gradients = G[i]
             states[i], _ = algorithm.round(states[i], answers)

@@ -244,19 +244,27 @@ class Comparisons:
 def _columns(features: Any, sizes: dict[str, int]) -> Array:
     """Features (n, d1, d2) as a read-only array of their columns (n, d2, d1).
 
-    So a product with B' runs over numbers that lie side by side. Those of the same kind are copied
-    as they are: they may be large, and another order takes longer than all else that is done here.
+    So a product with B' runs over numbers that lie side by side. Features that lie so already are
+    not turned around, and not copied where nobody can write them: they may be large.
     """
     given = plain(features)
     kept = given.ndim == 3 and given.size > 0 and given.mT.flags.c_contiguous
     if kept and given.dtype == np.float64 and np.isfinite(given.mT).all():
-        columns = np.array(given.mT)
+        columns = given.mT if _is_fixed(given) else np.array(given.mT)
         sizes.update(zip(("n", "d1", "d2"), given.shape, strict=True))
     else:
         array = real_array("features", given, ("n", "d1", "d2"), sizes)
         columns = np.ascontiguousarray(array.mT)
     columns.setflags(write=False)
     return columns
+
+
+def _is_fixed(array: NDArray[Any]) -> bool:
+    """Whether the array and what it is a view of are read-only, and NumPy's own."""
+    fixed, base = not array.flags.writeable, array.base
+    while isinstance(base, np.ndarray):
+        fixed, base = fixed and not base.flags.writeable, base.base
+    return fixed and base is None
 
 
 def linear_comparisons(data: Any) -> Comparisons:

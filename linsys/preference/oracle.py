@@ -97,22 +97,43 @@ class ComparisonOracle:
 
     def grad(self, user: int, X: Any, epoch: int, step: int) -> Any:
         """Of minus the mean log-likelihood of a batch by X (..., r, w), of its shape."""
-        xp, data, rows = array_namespace(X), self.data, self.draw(user, epoch, step)
+        rows = self.draw(user, epoch, step)
+        return self._gradients(rows[None], X[..., None, :, :])[..., 0, :, :]
+
+    def gradients(self, X: Any, epoch: int, step: int) -> Any:
+        """Of all users, of the shape of X (..., N, r, w); up to rounding those of :meth:`grad`."""
+        xp, rows = array_namespace(X), [self.draw(i, epoch, step) for i in range(self.users)]
+        if len({len(of_user) for of_user in rows}) == 1:
+            return self._gradients(np.stack(rows), X)
+        parts = [
+            self._gradients(of_user[None], X[..., i : i + 1, :, :])
+            for i, of_user in enumerate(rows)
+        ]
+        return xp.concat(parts, axis=-3)
+
+    def _gradients(self, rows: NDArray[np.int64], X: Any) -> Any:
+        """Gradients at X (..., n, r, w) of the means over these rows of ``data`` (n, batch)."""
+        xp, data = array_namespace(X), self.data
         shown = rows if data.pairs is None else data.pairs[rows]
+        share = data.weights[rows]
+        share = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
         # (d2, d1) each, as they are kept: in the other order they would be copied number by number
         columns, labels, weights, initial = (
             xp.asarray(part, dtype=X.dtype, device=device(X))
             for part in (
                 data.features.mT[shown],
-                data.labels[rows],
-                data.weights[rows] / max(data.weights[rows].sum(), 1e-300),
-                data.initial[rows],
+                data.labels[rows][..., None],
+                share[..., None],
+                data.initial[rows][..., None],
             )
         )
-        flat = xp.reshape(columns, (len(rows), -1))
-        z = initial + xp.reshape(self.delta(X).mT, (*X.shape[:-2], -1)) @ flat.mT
+        flat, lead = xp.reshape(columns, (*rows.shape, -1)), X.shape[:-3]
+        # runs are the last axis of logits, so that the features are read once for all of them
+        Delta = xp.reshape(self.delta(X).mT, (-1, len(rows), flat.shape[-1]))
+        z = initial + flat @ xp.permute_dims(Delta, (1, 2, 0))
         slope = weights * (0.5 * (1.0 + xp.tanh(0.5 * z)) - labels)
-        G = self.scale * xp.reshape(slope @ flat, (*X.shape[:-2], *data.shape[::-1])).mT
+        G = xp.permute_dims(self.scale * (slope.mT @ flat), (1, 0, 2))
+        G = xp.reshape(G, (*lead, len(rows), *data.shape[::-1])).mT
         if self._alike:
             B, A = self._stacked(X)
             parts = xp.moveaxis(xp.reshape(G, (*G.shape[:-1], B.shape[-3], -1)), -2, -3)

@@ -146,7 +146,7 @@ class ShareLoRA:
         >>> ShareLoRA(gamma=1.0, shared="up").mask(Modules([(2, 1)])).tolist()
         [True, True, False]
         """
-        return _mask(self.shared, self.representation, tuple(modules.shapes))
+        return _mask(self.shared, self.representation, tuple(modules.shapes)).copy()
 
     def start(self, modules: Modules, users: int, r: int, rng: np.random.Generator) -> Array:
         """LoRA's start for all users, shape (N, r, w): B = 0, and A normal.
@@ -316,16 +316,14 @@ def method(name: str, gamma: float, *, epochs: float = 3.0, **options: Any) -> S
 
 @lru_cache(maxsize=64)
 def _mask(shared: str, representation: float, shapes: tuple[tuple[int, int], ...]) -> Mask:
-    """The shared coordinates of modules (m, n), read-only."""
+    """The shared coordinates of modules (m, n)."""
     parts = []
     for index, (m, n) in enumerate(shapes):
         up, down = shared in ("up", "all"), shared in ("down", "all")
         if shared == "modules":
             up = down = index < round(representation * len(shapes))
         parts += [np.full(m, up), np.full(n, down)]
-    mask = np.concatenate(parts)
-    mask.setflags(write=False)
-    return mask
+    return np.concatenate(parts)
 
 
 def _mask_like(xp: Any, values: Mask, like: Any) -> Any:

@@ -35,6 +35,8 @@ from linsys.validate import (
 __all__ = ["PreferenceSystem"]
 
 Indices = NDArray[np.int64]
+#: Pairs whose features are subtracted at a time, so that they stay in the cache.
+_PIECE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,12 +214,8 @@ class PreferenceSystem:
         tau0, tau1 = self.pairs[drawn].T
         rewards, start = self.rewards(), self._products(self.Theta_init)
         prefer = expit(rewards[owner, tau0] - rewards[owner, tau1])
-        # laid out as Comparisons keeps them, so that the largest array here is made once
-        columns, (first, second) = np.ascontiguousarray(self.psi.mT), self.pairs[shown_pairs].T
-        features = columns[first]
-        features -= columns[second]
         return Comparisons(
-            features=features.mT,
+            features=self._shown(shown_pairs),
             labels=(uniform[:, 1] < prefer).astype(np.float64),
             starts=np.concatenate([[0], np.cumsum(counts)]),
             initial=start[owner, tau0] - start[owner, tau1],
@@ -256,6 +254,20 @@ class PreferenceSystem:
         # one product at a time: a user's rewards are the same bits whoever else is there
         flat = Theta.reshape(*Theta.shape[:-2], 1, -1)
         return np.asarray(np.vecdot(flat, self.psi.reshape(self.T, -1)))
+
+    def _shown(self, which: Indices) -> Array:
+        """psi(tau0) - psi(tau1) of these pairs, shape (n, d1, d2).
+
+        This may be by far the largest array of all: laid out as Comparisons keep it, read-only, so
+        that they need no copy, and made in pieces, so that there is no second one of this size.
+        """
+        columns, (first, second) = np.ascontiguousarray(self.psi.mT), self.pairs[which].T
+        features = np.empty((len(which), *columns.shape[1:]))
+        for at in range(0, len(which), _PIECE):
+            piece = slice(at, at + _PIECE)
+            np.subtract(columns[first[piece]], columns[second[piece]], out=features[piece])
+        features.setflags(write=False)
+        return np.asarray(features.mT)
 
     def _differences(self, values: Array) -> Array:
         """Values (..., T) of tau0 less those of tau1, shape (..., P)."""

@@ -67,6 +67,12 @@ def test_gradients_of_several_runs_are_those_of_each(blocks: tuple[int, ...]) ->
     each = [[oracle.grad(2, one, 1, 0) for one in runs] for runs in X]
     np.testing.assert_allclose(together, each, rtol=1e-12, atol=1e-14)
     assert np.abs(together - together[::-1]).max() > 1e-3
+    everybody = np.random.default_rng(5).standard_normal((2, N, R, oracle.modules.width))
+    for batch in (2, 4):  # all users have as many, or the last one has fewer
+        oracle = users(batch=batch, blocks=blocks)
+        alone = [oracle.grad(i, everybody[:, i], 1, 0) for i in range(N)]
+        found = oracle.gradients(everybody, 1, 0)
+        np.testing.assert_allclose(found, np.stack(alone, axis=1), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("blocks", [(1, 2), (1, 1, 1)])
