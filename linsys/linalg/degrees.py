@@ -120,8 +120,8 @@ class Rational:
         if self.formal:
             return self.value  # type: ignore[no-any-return]
         made = Element.of(self.value, self.top, self.bottom)
-        if _branching is not None and self.range is not None:
-            _note(made, self.range)
+        if _branching is not None:
+            _note(self)
         return made
 
     @property
@@ -328,15 +328,15 @@ def _known(made: Rational, of: Callable[..., Range | None], *numbers: Rational) 
         made.range = made.range._replace(zero=min(made.range.zero, NULL))
     if made.constant and made.range is not None and not made.formal:
         made.range = ranges.constant(made.value)
-    if made.formal and made.range is not None:
-        _note(made.value, made.range)
+    _note(made)
     return made
 
 
-def _note(element: Element, values: Range) -> None:
-    """Note the sign of an element, where its range tells it."""
-    if element.terms and (values.low >= 0) != (values.high <= 0):
-        formal.noted(element, 1 if values.low >= 0 else -1)
+def _note(number: Rational) -> None:
+    """Note the sign of a number, where its range tells it."""
+    values = number.range
+    if values is not None and (values.low >= 0) != (values.high <= 0):
+        formal.noted(number.value, 1 if values.low >= 0 else -1, number.top, number.bottom)
 
 
 def _unknown(name: str, numbers: Sequence[Rational], evaluate: Callable[..., Any]) -> Rational:

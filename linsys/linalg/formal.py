@@ -303,12 +303,20 @@ def _keep(coefficient: Any, way: int) -> None:
     ring.signs[key] = way if coefficient > 0 else -way
 
 
-def noted(element: Element, way: int) -> None:
-    """Note that an element is nowhere negative, 1, or nowhere positive, -1."""
-    if element.rational is not None:
-        _keep(element.rational, way)
-    else:
-        ring.signs[_name(element, 1)] = way
+def noted(number: Any, way: int, top: int = 0, bottom: int = 0) -> None:
+    """Note that a number is nowhere negative, 1, or nowhere positive, -1.
+
+    Args:
+        number: an element, or a rational with bounds of the degrees that an element has.
+        way: its sign.
+        top, bottom: these bounds.
+    """
+    rational = number.rational if isinstance(number, Element) else number
+    if rational is None:
+        ring.signs[_name(number, 1)] = way
+    elif rational != 0:
+        ring.numbers, ring.degree = ring.numbers + 1, max(ring.degree, top, bottom)
+        _keep(rational, way)
 
 
 def _name(element: Element, sense: int) -> Any:

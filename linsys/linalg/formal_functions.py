@@ -105,9 +105,7 @@ def root(element: Element) -> Element:
         ((monomial, value),) = element.terms.items()
         halves = _exponentials(monomial, _HALF)
         rest = tuple(one for one in monomial if ring.atoms[one[0]].kind != "e")
-        exact = (
-            None if rest or value < 0 else _exact_root(value, element.top == element.bottom == 0)
-        )
+        exact = None if rest or value < 0 else _exact_root(value, element.top, element.bottom)
         inside = Element({rest: value}, element.top, element.bottom)
         top = max(element.top, element.bottom)
         outside = Element({halves: ONE}, top, element.bottom)
@@ -121,12 +119,19 @@ def _root_atom(inside: Element) -> Element:
     return made("root", [inside], lambda ball: ball.nonnegative_part().sqrt())
 
 
-def _exact_root(value: Any, constant: bool) -> Element | None:
-    """The root of the square of a constant; of another constant, by roots of primes."""
+def _exact_root(value: Any, top: int, bottom: int) -> Element | None:
+    """The root of the square of a constant, or of a number that has one sign at all points.
+
+    The root of another constant is a product of roots of primes.
+    """
+    constant = top == bottom == 0
     roots = value.p.isqrt(), value.q.isqrt()
     square = roots[0] ** 2 == value.p and roots[1] ** 2 == value.q
     if square and (constant or max(roots) <= SMALL):
         return Element.of(flint.fmpq(*roots))
+    if square and ring.everywhere and (way := everywhere(one := Element.of(flint.fmpq(*roots)))):
+        ring.numbers += len(ring.signs)  # the value was compared with the squares of all these
+        return Element({(): way * one.rational}, top, bottom)
     if not constant or value.p * value.q >= _FACTORED:
         return None
     result = Element.of(flint.fmpq(1, value.q))

@@ -236,11 +236,11 @@ class _Sample:
         self._rows: list[Floats] = []
 
     def needs(self) -> dict[int, list[int]]:
-        """On which coordinates numbers depend, by their places."""
+        """On which coordinates numbers depend, by their places; on none where it is not seen."""
         drawn = _Drawn()
         first = self._numbers_at(drawn)
         needs: dict[int, set[int]] = {place: set() for place in range(self.count)}
-        for k in range(drawn.count):
+        for k in range(drawn.count if len(first) == self.count else 0):
             other = self._numbers_at(_Drawn(k))
             moved = np.flatnonzero(other != first).tolist() if len(other) == len(first) else []
             for place in moved:

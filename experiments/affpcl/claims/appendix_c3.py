@@ -212,7 +212,8 @@ def c3_kl_data_corrected(s: bound.TwoPoint) -> rc.Sides:
     all others having mu'_m.
     """
     each = divergence(s.mu_others[:, 0], s.mu_others[:, 1])
-    return s.data.kl, s.t * (s.H_1 + (s.n - 1) * each)
+    of_one_time = s.H_1 + (s.n - 1) * each
+    return s.data.kl, s.t * of_one_time
 
 
 @PAPER.distributional(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import factorial, prod
 
 import numpy as np
@@ -53,23 +53,9 @@ def powers(p: Numbers, t: int) -> Numbers:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What an experiment tells of two hypotheses; each field has shape (B,).
-
-    Args:
-        undecided: E[1 - E[sign | data]^2] of a fair sign that chooses the hypothesis.
-        tv: total variation between both laws.
-        kl: divergence of the second from the first.
-    """
-
-    undecided: Numbers
-    tv: Numbers
-    kl: Numbers
-
-
-def evidence(
-    n: Numbers, t: Numbers, p: Numbers, law: Callable[[int, int, Numbers], Numbers]
-) -> Evidence:
     """What experiments tell whose law depends on whole numbers n, t and on probabilities p.
+
+    Each answer has shape (B,) and is computed when it is first asked for.
 
     Args:
         n: shape (B,).
@@ -77,15 +63,36 @@ def evidence(
         p: shape (B, 2, ...), both hypotheses.
         law: (n, t, rows of p) to the laws (rows, 2, outcomes); called once for each n and t.
     """
-    fields = [0 * n, 0 * n, 0 * n]
-    keys = np.stack([n.astype(int), t.astype(int)], axis=1)
-    for key in np.unique(keys, axis=0):
-        rows = (keys == key).all(axis=1)
-        both = law(int(key[0]), int(key[1]), p[rows])
-        for out, value in zip(fields, _compare(both[:, 0], both[:, 1]), strict=True):
-            out[rows] = value
-    return Evidence(*fields)
 
+    n: Numbers
+    t: Numbers
+    p: Numbers
+    law: Callable[[int, int, Numbers], Numbers]
 
-def _compare(p: Numbers, q: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    return (share(2 * p * q, p + q).sum(axis=-1), total_variation(p, q), divergence(p, q))
+    @cached_property
+    def undecided(self) -> Numbers:
+        """E[1 - E[sign | data]^2] of a fair sign that chooses the hypothesis."""
+        return self._compare(lambda p, q: share(2 * p * q, p + q).sum(axis=-1))
+
+    @cached_property
+    def tv(self) -> Numbers:
+        """The total variation between both laws."""
+        return self._compare(total_variation)
+
+    @cached_property
+    def kl(self) -> Numbers:
+        """The divergence of the second law from the first."""
+        return self._compare(divergence)
+
+    @cached_property
+    def _laws(self) -> list[tuple[NDArray[np.bool_], Numbers]]:
+        """Which rows have the same n and t, shape (B,), and the laws of these."""
+        keys = np.stack([self.n.astype(int), self.t.astype(int)], axis=1)
+        groups = [(key, (keys == key).all(axis=1)) for key in np.unique(keys, axis=0)]
+        return [(rows, self.law(int(n), int(t), self.p[rows])) for (n, t), rows in groups]
+
+    def _compare(self, how: Callable[[Numbers, Numbers], Numbers]) -> Numbers:
+        compared = 0 * self.n
+        for rows, both in self._laws:
+            compared[rows] = how(both[:, 0], both[:, 1])
+        return compared

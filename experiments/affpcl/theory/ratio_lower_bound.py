@@ -30,7 +30,6 @@ import ratecheck as rc
 from experiments.affpcl.theory.evidence import (
     Evidence,
     divergence,
-    evidence,
     powers,
     total_variation,
 )
@@ -118,7 +117,7 @@ class TwoPoint:
     @cached_property
     def pairs(self) -> Evidence:
         """What t pairs (s^i, s^0) tell."""
-        return evidence(self.n, self.t, _pair_classes(self), lambda n, t, p: powers(p, t))
+        return Evidence(self.n, self.t, _pair_classes(self), lambda n, t, p: powers(p, t))
 
     @cached_property
     def data(self) -> Evidence:
@@ -130,7 +129,7 @@ class TwoPoint:
             own, rest = powers(sides[:, :, 0], t), powers(sides[:, :, 1], (n - 1) * t)
             return (own[..., :, None] * rest[..., None, :]).reshape(len(p), 2, -1)
 
-        return evidence(self.n, self.t, even, law)
+        return Evidence(self.n, self.t, even, law)
 
 
 def _pair_classes(points: TwoPoint) -> Numbers:

@@ -48,23 +48,26 @@ def _spread(instance: Any) -> Any:
     return at.product_variance(instance.B, instance.A, instance.k)
 
 
-def _target(*, first: Any, share: Any, k: Any) -> SimpleNamespace:
-    """Two singular values of a target, the smaller one above c times the larger one."""
-    c = at.coupling(k, 4)
-    return SimpleNamespace(first=first, second=first * (c + (1 - c) * share), k=k)
+def _target(*, two: Any, gap: Any, k: Any) -> SimpleNamespace:
+    """The two singular values of the target of a product with the singular values two + gap, two.
+
+    :func:`experiments.fslora.theory.bias.least` goes the other way.
+    """
+    c, one = at.coupling(k, 4), two + gap
+    return SimpleNamespace(first=one + c * two, second=two + c * one, k=k)
 
 
 TARGETS = rc.Space(
     fields={
-        "first": rc.positive(low=0.1, high=10.0),
-        "share": rc.interval(),
+        "two": rc.interval(high=10.0),
+        "gap": rc.interval(high=10.0),
         "k": rc.whole_numbers(low=1, high=4),
     },
     view=_target,
     batched=True,
     meaning={
-        "first": "the larger singular value of W* - W0",
-        "share": "where the smaller one lies between c and 1 times the larger one",
+        "two": "the smaller singular value of BA; for k = 1 BA has only one, which is gap + 2 two",
+        "gap": "how far the larger one is above it",
     },
     constructed="minimisers of f^S with four components of one length, for inputs with M = I",
 )
@@ -103,16 +106,15 @@ _EVEN = np.array([[1, 1, 1, 1], [1, -1, 1, -1]])
 def minimiser(first: Numbers, second: Numbers, k: Numbers) -> Devices:
     """A minimiser of f^S of rank 4 for one device with W0 - W* = -diag(first, second), M = I.
 
-    The factors are balanced, and each of the four components has the same length.
+    The factors are balanced, and each of the four components has the same length. Of four inputs
+    two are zero, so that the singular values of the residuals are rational, 2 first and 2 second.
     """
     one, two = at.least(first, second, at.coupling(k, 4))
     roots = np.sqrt(np.stack([one, two], axis=-1))
     B = roots[..., None] * _EVEN / 2
-    unit = np.sqrt(2 + 0 * first)[:, None, None] * np.eye(2, dtype=int)
-    target = np.stack([first, second], axis=-1)[..., None] * np.eye(2, dtype=int)
-    return Devices(
-        x=unit[:, None], d=-unit[:, None] * target[:, None], B=B, A=transpose(B), k=k[:, None]
-    )
+    x = np.array([[2, 0], [0, 2], [0, 0], [0, 0]]) + 0 * first[:, None, None]
+    d = -x * np.stack([first, second], axis=-1)[:, None]
+    return Devices(x=x[:, None], d=d[:, None], B=B, A=transpose(B), k=k[:, None])
 
 
 def nuclear(P: Numbers) -> Numbers:

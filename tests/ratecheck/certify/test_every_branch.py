@@ -18,6 +18,7 @@ import pytest
 from linsys.linalg import branching, formal, formal_functions
 from linsys.linalg.branching import Branching
 from linsys.linalg.degrees import Rational, rational_arithmetic
+from linsys.linalg.ranges import Range
 from ratecheck._certify import at_a_point, every_branch as module, on_a_branch
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.at_a_point import Broken
@@ -375,6 +376,22 @@ def test_where_a_root_is_at_another_point_no_enclosure_counts() -> None:
         root = x.sqrt()
         assert formal.ring.elsewhere
         assert (root * root).value == flint.fmpq(-3, 7)
+
+
+@pytest.mark.parametrize("value", [Fraction(3, 7), Fraction(-3, 7)])
+def test_the_root_of_a_square_is_the_number_where_its_sign_is_known(value: Fraction) -> None:
+    """At all points, be it another one at this point; without a known sign it is a root."""
+    for least, formally in ((0.0, False), (-1.0, True)):
+        with rational_arithmetic(Branching((True,), secrets.randbelow, 64, False)):
+            x = Rational(value, 1, 0, Range(least, 1.0))
+            number = 100 * x
+            formal.ring.signs |= dict.fromkeys(range(1000), 1)
+            numbers = formal.ring.numbers
+            root = (number * number).sqrt()
+            assert root.formal is formally
+            assert formally or root.value == number.value
+            # it may have been taken for the root of another square
+            assert formally or formal.ring.numbers - numbers >= 1000
 
 
 def test_a_limit_leaves_branches_open() -> None:

@@ -12,7 +12,9 @@ from ratecheck._certify import every_branch as module, no_instance
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.at_a_point import Broken
 from ratecheck._certify.every_branch import Open, every_branch
+from ratecheck._certify.on_a_branch import Branch
 from ratecheck._certify.prove import prove
+from ratecheck._certify.random_points import anywhere
 from ratecheck._verdicts.evidence import Evidence, of_certificate
 from tests.ratecheck.certify._files import ClaimsOf
 
@@ -111,6 +113,14 @@ def test_what_is_not_negative_may_be_zero_everywhere() -> None:
 def test_what_is_no_finite_number_excludes_nothing(name: str) -> None:
     with pytest.raises((Open, Broken)):
         every_branch(claim(name), {}, secrets.randbelow)
+
+
+def test_on_what_numbers_depend_is_not_said_where_there_are_others_at_each_point() -> None:
+    branch = Branch(claim("determinant"), {}, anywhere, (), {}, False)
+    sample = no_instance._Sample(branch)
+    assert any(sample.needs().values())
+    sample.count += 1  # as if there had been one more at the first point
+    assert not any(sample.needs().values())
 
 
 def test_where_only_a_null_set_is_left_the_word_says_so() -> None:
