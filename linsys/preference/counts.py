@@ -234,11 +234,17 @@ class _Data:
 
     def _slopes(self, Q: Array, heads: Array) -> tuple[Array, Array, Array, Array]:
         """Logits of features Q (R, P, d2 k), their odds, and likelihoods' two derivatives."""
-        logits = np.clip(heads.reshape(*self.n.shape[:2], -1) @ Q.mT, -_CERTAIN, _CERTAIN)
-        odds = np.exp(-logits)
-        p = 1.0 / (1.0 + odds)
+        logits = heads.reshape(*self.n.shape[:2], -1) @ Q.mT
+        np.clip(logits, -_CERTAIN, _CERTAIN, out=logits)
+        # in place where an array is not needed any more: the time is that of memory
+        odds = -logits
+        np.exp(odds, out=odds)
+        p = 1.0 + odds
+        np.divide(1.0, p, out=p)
         likely = self.n * p
-        return logits, odds, self.o - likely, likely * (1.0 - p)
+        bends = np.subtract(1.0, p, out=p)
+        bends *= likely
+        return logits, odds, np.subtract(self.o, likely, out=likely), bends
 
     def _turned(self, B: Array) -> Array:
         """The features in the coordinates B (R, d1, k), shape (R, P, d2 k)."""

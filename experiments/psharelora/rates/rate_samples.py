@@ -53,6 +53,7 @@ class RateSamplesConfig(SharedRankConfig):
     nu: float = rc.param(2.0, above=0.0, doc="sigma_k^2 / N.")
     tail: float = rc.param(0.3, above=0.0, doc="Sigma_tail / N in (b).")
     replicates: int = 160
+    per_block: int = 40
     copies: int = rc.param(2, low=1, doc="users of every type in (a) and (b).")
     sizes: tuple[int, ...] = rc.param(
         (128, 512, 2048, 8192, 32768, 131072),
