@@ -97,7 +97,7 @@ def _compiled(
         oracle.B,
         1.0 - model.gamma if oracle.sampling == "restarted" else 0.0,
         np.array([seed & (2**64 - 1), seed >> 64], dtype=np.uint64),
-        times,
+        np.array(times, dtype=np.int64),
         weights,
         returns,
     )

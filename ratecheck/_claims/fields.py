@@ -211,6 +211,8 @@ class Simplex(Field):
         """Drop negative parts and normalise; uniform where nothing is left."""
         positive = np.maximum(values, 0)
         total = _one_up_to_rounding(positive.sum(axis=-1, keepdims=True))
+        if (total > 0).all():
+            return np.asarray(positive / total)
         even = np.ones_like(positive) / positive.shape[-1]
         return np.where(total > 0, positive / np.where(total > 0, total, 1), even)
 

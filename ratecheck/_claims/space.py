@@ -323,7 +323,15 @@ class Space:
 
     def layout(self, sizes: Sizes) -> Layout:
         """How many coordinates an instance of these sizes has and where each field's lie."""
-        return Layout(self, sizes)
+        key = tuple(sizes.items())
+        if key not in self._layouts:
+            self._layouts[key] = Layout(self, sizes)
+        return self._layouts[key]
+
+    @cached_property
+    def _layouts(self) -> dict[tuple[tuple[str, int], ...], Layout]:
+        """Those that were asked for; every claim about the space asks for the same ones."""
+        return {}
 
     def sizes_of(self, fields: Fields) -> Sizes:
         """The sizes that arrays (B, *shape) have."""
@@ -363,18 +371,21 @@ class Space:
                 return name, int(np.argmin(kept))
         return None
 
-    def meets(self, fields: Fields) -> NDArray[np.bool_]:
-        """Which instances lie in the domains and meet ``assumes`` and ``given``, shape (B,)."""
-        kept = np.ones(_count(fields), dtype=bool)
-        for _, mask in self._checks(fields, None):
-            kept &= mask
-        return kept & self.passing(fields)
+    def meets(self, fields: Fields, views: Any = None) -> NDArray[np.bool_]:
+        """Which instances lie in the domains and meet ``assumes`` and ``given``, shape (B,).
 
-    def passing(self, fields: Fields) -> NDArray[np.bool_]:
+        ``views`` are those of the fields, for a caller who needs them, too.
+        """
+        kept = np.ones(_count(fields), dtype=bool)
+        for _, mask in self._checks(fields, views):
+            kept &= mask
+        return kept & self.passing(fields, views)
+
+    def passing(self, fields: Fields, views: Any = None) -> NDArray[np.bool_]:
         """Which instances meet ``given``, shape (B,)."""
         passed = np.ones(_count(fields), dtype=bool)
         if self.given:
-            views = self.views(fields)
+            views = self.views(fields) if views is None else views
             for name in self.given:
                 passed &= self.passes(name, views)
         return passed
@@ -506,6 +517,12 @@ class Layout:
             elements = coordinates[:, middle:stop].reshape(len(coordinates), *shape)
             fields[name] = domain.decode(coordinates[:, start:middle], elements)
         return self.space.complete(fields)
+
+    @cached_property
+    def ties(self) -> list[NDArray[np.int64]]:
+        """Of each axis, the coordinate that each one equals where the axis is tied: the first."""
+        themselves = np.arange(self.coordinates)[None]
+        return [self.tie(themselves, axis)[0] for axis in self.sizes]
 
     def ends(self) -> Numbers:
         """Coordinates (E, m): all fields at an end at once, then each alone, the others between."""

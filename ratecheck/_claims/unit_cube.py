@@ -41,9 +41,7 @@ def random_coordinates(key: int, first: int, layout: Layout, count: int) -> Numb
     >>> rc.random_coordinates(rc.key_of("mine"), 0, space.layout(space.all_sizes()[0]), 3).shape
     (3, 1)
     """
-    # for every coordinate, the one that it equals if an axis is tied: the first along the axis
-    themselves = np.arange(layout.coordinates)[None]
-    sources = [layout.tie(themselves, axis)[0] for axis in layout.sizes]
+    sources = layout.ties
     numbers = np.uint64(first) + np.arange(count, dtype=np.uint64)
     streams = _splitmix64(np.uint64(key) ^ _splitmix64(numbers))
     whole = _uniform(streams, np.arange(2 + len(sources)))

@@ -61,9 +61,12 @@ def measured(claim: Claim, fields: Fields, *, trusted: bool) -> Numbers:
     results = np.zeros((3, count))
     results[0] = -np.inf
     try:
-        kept = np.flatnonzero(claim.space.meets(fields))
+        batch = Batch(claim.space, fields, {})
+        # what predicates compute of an instance is not computed again for the measure
+        views = batch.views if claim.space.assumes or claim.space.given else None
+        kept = np.flatnonzero(claim.space.meets(fields, views))
         if kept.size:
-            batch = Batch(claim.space, {name: v[kept] for name, v in fields.items()}, {})
+            batch = batch if kept.size == count else batch.subset(kept)
             sides = evaluate(claim, batch, trusted=trusted)
             sizes = np.abs([sides.measured, sides.bound])
             smaller = sizes.min(axis=0)

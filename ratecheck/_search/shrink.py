@@ -147,8 +147,7 @@ def _without(claim: Claim, fields: Fields, axis: str, index: int) -> Fields:
 
 def _simpler(claim: Claim, fields: Fields, goal: Goal) -> Fields | None:
     """The simplest of all instances that differ in one field or one number."""
-    options = list(_options(claim, fields))
-    batch = claim.space.complete({k: np.concatenate([o[k] for o in options]) for k in fields})
+    batch = claim.space.complete(_options(claim, fields))
     batch = {name: values + 0.0 for name, values in batch.items()}  # no -0.0
     cost = sum(_reading_cost(values) for values in batch.values())
     now = sum(_reading_cost(values) for values in fields.values())
@@ -190,19 +189,29 @@ def _all_numbers(fields: Fields) -> list[float]:
     return [number for values in fields.values() for number in values.ravel().tolist()]
 
 
-def _options(claim: Claim, fields: Fields) -> Iterator[Fields]:
+def _options(claim: Claim, fields: Fields) -> Fields:
+    """Instances (B, *shape) that differ from one in one field each."""
+    changed = {}
     for name, domain in claim.space.fields.items():
         values = fields[name]
-        for new in _simple_arrays(values):
-            yield {**fields, name: new}
-        for digits in _DECIMALS:
-            yield {**fields, name: domain.rounded(values, digits)}
-        for place in np.ndindex(values.shape[1:]):
-            at = (0, *place)
-            for number in _simple_numbers(float(values[at]), values):
-                new = values.copy()
-                new[at] = number
-                yield {**fields, name: domain.settled(new)}
+        arrays = [*_simple_arrays(values), *(domain.rounded(values, k) for k in _DECIMALS)]
+        numbers = [
+            (place, number)
+            for place in np.ndindex(values.shape[1:])
+            for number in _simple_numbers(float(values[(0, *place)]), values)
+        ]
+        replaced = np.repeat(values, len(numbers), axis=0)
+        for row, (place, number) in enumerate(numbers):
+            replaced[(row, *place)] = number
+        changed[name] = np.concatenate([*arrays, domain.settled(replaced)])
+    counts = {name: len(stack) for name, stack in changed.items()}
+    before, total = 0, sum(counts.values())
+    options = {}
+    for name, stack in changed.items():
+        options[name] = np.repeat(fields[name], total, axis=0)
+        options[name][before : before + counts[name]] = stack
+        before += counts[name]
+    return options
 
 
 def _simple_arrays(values: Numbers) -> Iterator[Numbers]:
