@@ -364,8 +364,10 @@ def draw_panels(series: Sequence[Series], about: Panels, layout: Layout | None =
     for place, (name, ax) in enumerate(axes.items()):
         panel = described[place]
         _draw_axes(ax, panel, [s for s in series if s.panel == name])
-        if panel.title is not None or alone:
-            ax.set_title(panel.title or "")
+        title = panel.title if panel.title is not None or alone else name
+        # a title makes room for a power of ten above the y-axis, which logarithmic ones never have:
+        # to see that, all their ticks would be laid out twice as often
+        ax.set_title(title or "", y=1.0 if "y" in panel.log else None)
         if panel.x not in {below.x for below in described[place + columns :][:1]}:
             ax.set_xlabel(panel.x)
         if not (layout.share_y and place % columns):
