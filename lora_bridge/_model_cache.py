@@ -12,9 +12,10 @@ from pathlib import Path
 from linsys.folder_lock import folder_lock
 from lora_bridge.failures import writing_explained
 
-__all__ = ["folder_of", "is_made", "made_once"]
+__all__ = ["check_writable", "folder_of", "is_made", "made_once"]
 
 _LOG = logging.getLogger(__name__)
+_NAME = "cache of models (XDG_CACHE_HOME)"
 #: How the names of folders with unfinished models begin.
 _UNFINISHED = "making-"
 
@@ -28,6 +29,18 @@ def folder_of(name: str) -> Path:
 def is_made(folder: Path) -> bool:
     """Whether the complete model is there."""
     return (folder / "config.json").exists()
+
+
+def check_writable() -> None:
+    """Refuse a cache that cannot be written, before anything large is downloaded for it.
+
+    Raises:
+        InputError: it cannot.
+    """
+    models = folder_of("models").parent
+    with writing_explained(_NAME, models):
+        models.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=models).close()
 
 
 def made_once(name: str, make: Callable[[Path], None]) -> Path:
@@ -45,7 +58,7 @@ def made_once(name: str, make: Callable[[Path], None]) -> Path:
     """
     folder = folder_of(name)
     if not is_made(folder):
-        with writing_explained("cache of models (XDG_CACHE_HOME)", folder.parent):
+        with writing_explained(_NAME, folder.parent):
             folder.parent.mkdir(parents=True, exist_ok=True)
             with folder_lock(folder.parent, _say_waits) as alone:
                 _make_in_turn(folder, make, alone)

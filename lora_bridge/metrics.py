@@ -203,7 +203,7 @@ class TensorBoard:
     _writers: dict[Path, tuple[Path, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        check_tensorboard()
+        check_tensorboard(self.folder)
         self.folder = check_path("tensorboard", self.folder)
         with writing_explained("`tensorboard`", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -265,11 +265,11 @@ class TensorBoard:
             writer.flush()
 
 
-def check_tensorboard() -> None:
-    """Refuse where the extra is not installed.
+def check_tensorboard(folder: Path | str) -> None:
+    """Refuse where the extra is not installed, and a folder that is a file.
 
     Raises:
-        InputError: it is not.
+        InputError: the extra is missing; a file.
     """
     try:
         import torch.utils.tensorboard  # noqa: F401
@@ -278,6 +278,8 @@ def check_tensorboard() -> None:
             "extra `tensorboard` must be installed; found no tensorboard: "
             "pip install 'ratecheck[tensorboard]', or in a clone '.[tensorboard]'"
         ) from None
+    if Path(folder).is_file():
+        raise InputError(f"`tensorboard` must be a folder; found the file {folder}")
 
 
 def read_metrics(folder: Path | str) -> list[dict[str, Any]]:

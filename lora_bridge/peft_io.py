@@ -273,12 +273,18 @@ def _check_models_own(path: Path, bank: AdapterBank, saved: dict[str, Tensor]) -
     """Refuse matrices that were saved whole and differ from the model's own."""
     own = bank.model.state_dict()
     for key, value in saved.items():
-        mine = own.get(key, value.new_empty(0)).cpu()
+        name = key.rpartition(".")[0]
+        if key not in own:
+            raise InputError(
+                f"adapter in {path} must be one of the model here, which has no {name}; found one "
+                "of a model that has, such as a reward model, which gives scores and no answers"
+            )
+        mine = own[key].cpu()
         if mine.shape != value.shape or not torch.equal(mine, value.to(mine.dtype)):
             raise InputError(
                 f"adapter in {path} must have the model's own {key}, or a matrix there that is a "
                 f"target of the bank; found another one: use the model that it was trained with, "
-                f"or name {key.rpartition('.')[0]} in `targets`"
+                f"or name {name} in `targets`"
             )
 
 

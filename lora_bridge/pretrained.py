@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from linsys.validate import InputError, check_choice, check_instance, check_path as path_of
-from lora_bridge._model_cache import folder_of, is_made, made_once
+from lora_bridge._model_cache import check_writable, folder_of, is_made, made_once
 from lora_bridge.built_in import quiet
 from lora_bridge.failures import memory_explained, writing_explained
 
@@ -110,6 +110,7 @@ def fetched(name: str) -> Path:
     folder = _folder_of_published(name)
     if is_made(folder):
         return folder
+    check_writable()
     with tempfile.TemporaryDirectory(prefix="ratecheck-model-") as scratch:
         file = Path(scratch) / Path(published.file).name
         with writing_explained("folder for temporary files (TMPDIR)", Path(scratch)):

@@ -132,7 +132,8 @@ def _hellaswag(record: Mapping[str, Any]) -> Asked:
     endings = record["endings"]
     if not isinstance(endings, list) or len(endings) < 2:
         raise InputError(f"`endings` must be a list of texts; found {shown(endings)}")
-    texts = [_without_marks(_checked("endings", ending)) for ending in endings]
+    checked = [_checked("endings", ending) for ending in endings]
+    texts = [_checked("endings", _without_marks(ending)) for ending in checked]
     begun = f"{_text(record, 'ctx_a')} {_text(record, 'ctx_b', empty=True).capitalize()}"
     activity = f"{record['activity_label']}: " if record.get("activity_label") else ""
     lead = "ending to complete the given sentence"
@@ -147,7 +148,7 @@ def _lettered(record: Mapping[str, Any]) -> Asked:
     stem = "stem" if held is inner else ("question_stem" if "question_stem" in held else "question")
     choices = held.get("choices")
     if isinstance(choices, Mapping):  # a list of each, as the hub has them
-        pairs = list(zip(choices.get("text", ()), choices.get("label", ()), strict=False))
+        pairs = _pairs(choices.get("text"), choices.get("label"))
     elif isinstance(choices, list) and all(isinstance(c, Mapping) for c in choices):
         pairs = [(choice.get("text"), choice.get("label")) for choice in choices]
     else:
@@ -165,6 +166,13 @@ def _lettered(record: Mapping[str, Any]) -> Asked:
     texts = [_checked("choices", text) for text, _ in pairs]
     right = labels.index(record["answerKey"])
     return _named("answer to the question", _text(held, stem), "answer", texts, right)
+
+
+def _pairs(texts: Any, labels: Any) -> list[tuple[Any, Any]]:
+    """Texts with their labels; none where these are not two lists of one length."""
+    if isinstance(texts, list) and isinstance(labels, list) and len(texts) == len(labels):
+        return list(zip(texts, labels, strict=True))
+    return []
 
 
 def _boolq(record: Mapping[str, Any]) -> Asked:

@@ -2,8 +2,8 @@
 
 The model is given the question alone and never sees the choices together: of the choices' full
 texts, the one with the largest log-likelihood after the prompt is its answer. The prompts are those
-of the harness: "Question: .. \\nAnswer:", after a passage where there is one, without a chat
-template, examples or an end token. A choice's log-likelihood is
+of the harness for ARC and BoolQ: "Question: .. \\nAnswer:", after a passage where there is one,
+without a chat template, examples or an end token. A choice's log-likelihood is
 
 - a sum over its tokens ("acc" of the harness),
 - that divided by the choice's length in characters ("acc_norm"),

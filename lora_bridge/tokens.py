@@ -154,6 +154,11 @@ def _padded(
     for i, rows in enumerate(made):
         name = items[i].place or f"sample {i}"
         for row in rows:
+            if row.fixed >= most:
+                raise InputError(
+                    f"`max_length` must be above the {row.fixed} tokens that the template puts "
+                    f"around prompts; found {most}"
+                )
             after = len(row.ids) - row.start
             room = most - max(1, row.fixed)
             if not 0 < after <= room:

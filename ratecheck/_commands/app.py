@@ -283,7 +283,7 @@ def bridge(
     if tensorboard is not None:
         from lora_bridge.metrics import check_tensorboard
 
-        check_tensorboard()  # before hours of computing
+        check_tensorboard(tensorboard)  # before hours of computing
     named = model is not None or any(one.startswith("model=") for one in settings or ())
     if profile == "laptop" and not named:
         model = Path(LAPTOP_MODEL)
@@ -415,6 +415,10 @@ def chat(
 
     From a pipe (`ratecheck chat < FILE`) every line is a question, and the output a transcript.
     """
+    from linsys.validate import InputError
+
+    if not all(words.strip() for words in questions or ()):
+        raise InputError("`--ask` must be a text that is not empty; found none")
     _begin_with_models()
     from lora_bridge.chat import ask, open_chat, talk
 

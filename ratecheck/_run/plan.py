@@ -234,9 +234,11 @@ def fitted(config: Config, plan: Plan, budget: float, planning: float = 0.0) -> 
         if needed(*kept) <= 1.1 * budget:
             old, new = config.to_dict(), smaller.to_dict()
             return {name: getattr(smaller, name) for name in new if new[name] != old[name]}
+    # what is as it was planned is not planned once more
+    planned, least = min((planning, whole), (2 * planning, needed(*kept)), key=lambda one: one[1])
     raise InputError(
-        f"`budget` must be at least about {duration(needed(*kept))} for {plan.experiment} with "
-        f"this model and data{f', {duration(2 * planning)} of it for planning' * bool(planning)}; "
+        f"`budget` must be at least about {duration(least)} for {plan.experiment} with "
+        f"this model and data{f', {duration(planned)} of it for planning' * bool(planning)}; "
         f"found {duration(budget)}"
     )
 

