@@ -332,12 +332,14 @@ class Search:
                 raise
             tight[passed] = sides.tightness
             self.instances += len(chosen)
-            self._call, self._rows = (chosen, sides), np.cumsum(passed) - 1
+            self._call, self._passed = (chosen, sides), passed
             self._repeat_first(chosen, sides)
             self._count_doubtful(chosen, sides.doubtful)
             self.looseness = min(self.looseness, float(sides.looseness.min()))
             self.bounded = self.bounded or bool(np.isfinite(sides.bound).any())
-            self._keep_tightest(batch, np.where(passed, tight, -np.inf))
+            self._keep_tightest(
+                batch, tight if chosen is batch else np.where(passed, tight, -np.inf)
+            )
         return tight
 
     def _repeat_first(self, batch: Batch, sides: EvaluatedSides) -> None:
@@ -406,10 +408,10 @@ class Search:
 
     def _keep_tightest(self, batch: Batch, tight: Numbers) -> None:
         group = self._best.setdefault(tuple(batch.sizes.items()), [])
-        rank = _rank(tight)
         worst = group[-1].rank if len(group) == _KEPT else -np.inf
-        if rank.max() <= worst:  # as of most batches
+        if tight.max() <= worst:  # as of most batches; no rank is above the tightness
             return
+        rank = _rank(tight)
         order = np.argsort(-rank, kind="stable")
         equal = (tight >= _ATTAINED) & (tight <= CANDIDATE)
         # of instances on which the two sides are equal, one is as good as all
@@ -479,7 +481,8 @@ class Search:
         coordinates = None if one.coordinates is None else one.coordinates[0]
         instance = ScoredInstance(float(tight[index]), one.fields, batch.sizes, coordinates)
         if instance.tightness > CANDIDATE:
-            alone = one, self._call[1].subset(self._rows[[index]])
+            row = np.count_nonzero(self._passed[:index])
+            alone = one, self._call[1].subset(np.array([row]))
             instance.call = self._call if self.claim.space.batched else alone
         return instance
 
