@@ -46,6 +46,8 @@ _THREADS = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
     *("BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "NUMEXPR_NUM_THREADS"),
 )
+#: Imported once for all workers; each of a hundred experiments has workers of its own.
+_COMPILER = ("numba", "scipy.linalg", "scipy.special")
 #: A pool can lose a call when a worker dies in the moment it takes one; it is handed out again.
 _ATTEMPTS = 3
 
@@ -214,8 +216,9 @@ def processes(workers: int, *modules: str, turns: Path | None = None) -> Iterato
     context = multiprocessing.get_context("forkserver" if fast else "spawn")
     with contextlib.ExitStack() as stack:
         if fast:
-            # what this process needed the compiler for, its workers will
-            compiler = ["numba"] * compilation.is_imported()
+            # what this process needed the compiler for, its workers will; scipy.linalg is what
+            # numba takes products of matrices from, and most experiments need scipy.special
+            compiler = _COMPILER if compilation.is_imported() else ()
             context.set_forkserver_preload([FIRST, "linsys.linalg", *compiler, *modules])
             _start_server(context)
         else:  # a worker has the environment of this process when it starts
