@@ -206,10 +206,10 @@ def estimates(
     alone = fits(rank, *(x[:, :users].reshape(R * users, 1, P) for x in (shown, preferred)))
     one = fits(rank, *(x.sum(axis=1, keepdims=True) for x in (shown, preferred)))
     return {
-        "shared": fits(k, shown, preferred),
-        "local": Estimates(*(x.reshape(R, users, *x.shape[2:]) for x in alone)),
-        "global": Estimates(one.B, np.repeat(one.W, N, axis=1)),
         "full": fits(d1, shown, preferred),
+        "local": Estimates(*(x.reshape(R, users, *x.shape[2:]) for x in alone)),
+        "shared": fits(k, shown, preferred),
+        "global": Estimates(one.B, np.repeat(one.W, N, axis=1)),
     }
 
 
