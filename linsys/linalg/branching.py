@@ -173,10 +173,10 @@ class Branching:
             difference: what is compared.
             relation: with zero.
             limit: whether what is made of it at zero is the limit of what is made of it nearby, or
-                none, as of a root and a logarithm.
+                none, as of a root and a logarithm. Then that it is zero is not tried, nor left out.
         """
         self.compared += difference.top
-        if _is_nothing(difference):
+        if difference.range is not None and _is_nothing(difference):
             return bool(relation(0, 0))
         key, way, signs = self._named(difference)
         self._count(difference, (4 * _STEPS + 2) * len(self._signs) + 2 * len(self._told))
@@ -206,7 +206,7 @@ class Branching:
         self._signs[key] = frozenset(way * sign for sign in left)
         if (1 in left) != (-1 in left):
             formal.noted(difference.element, 1 if 1 in left else -1)
-        strict = outcome is not zero or not _may_vanish(difference)
+        strict = (outcome is not zero and not limit) or not _may_vanish(difference)
         self._sign(difference, left, strict)
         return outcome
 
@@ -215,8 +215,8 @@ class Branching:
         self.divisors.append((number, len(self.taken)))
 
     def positive(self, number: Number) -> None:
-        """Note that a number, such as a root that was taken, is positive from here on."""
-        self._sign(number, frozenset((1,)), True)
+        """Note that a number, such as a root that was taken, is not negative from here on."""
+        self._sign(number, frozenset((1,)), not _may_vanish(number))
 
     def _sign(self, number: Number, signs: Signs, strict: bool) -> None:
         """Note the signs that a number may have from here on."""

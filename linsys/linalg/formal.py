@@ -125,6 +125,8 @@ class _Ring:
         #: Whether it is noted which numbers have one sign at all points, and these: coefficients,
         #: and sums as sets of terms; 1 of what is nowhere negative, -1 of what nowhere positive.
         self.everywhere = False
+        #: Whether a number was taken for the root of another one, as one that is noted.
+        self.matched = False
         self.signs: dict[Any, int] = {}
 
     @staticmethod
@@ -193,7 +195,7 @@ def has_atoms() -> bool:
 
 def compared() -> int:
     """Number of pairs of numbers that may have been compared, times a bound of their degree."""
-    if not ring.atoms:
+    if not (ring.atoms or ring.matched):
         return 0
     return (ring.numbers + _CONSTANTS) ** 2 * 4 * ring.degree + ring.products
 

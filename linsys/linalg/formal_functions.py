@@ -17,6 +17,7 @@ from linsys.linalg.formal import (
     Monomial,
     NotRational,
     everywhere,
+    is_constant,
     made,
     noted,
     one_over,
@@ -130,7 +131,8 @@ def _exact_root(value: Any, top: int, bottom: int) -> Element | None:
     if square and (constant or max(roots) <= SMALL):
         return Element.of(flint.fmpq(*roots))
     if square and ring.everywhere and (way := everywhere(one := Element.of(flint.fmpq(*roots)))):
-        ring.numbers += len(ring.signs)  # the value was compared with the squares of all these
+        # the value was compared with the squares of all these
+        ring.numbers, ring.matched = ring.numbers + len(ring.signs), True
         return Element({(): way * one.rational}, top, bottom)
     if not constant or value.p * value.q >= _FACTORED:
         return None
@@ -287,7 +289,7 @@ def _power_of_inside(m: Monomial, c: Any) -> Element | None:
     (inside,) = ring.atoms[m[0][0]].inside
     known = 1 if ring.atoms[m[0][0]].positive else everywhere(inside)
     positive = known > 0 if known else sign(inside) > 0
-    if (inside.top or inside.bottom) and not known:
+    if not (known or is_constant(inside)):
         ruled(positive)
     size = inside if positive else -inside
     return power(size if c.q == 1 else root(size), int(c.p))

@@ -165,3 +165,25 @@ def within(x):
 def lower(x):
     """sqrt((x - 1)^2) = 1 - x, which is false above 1."""
     return np.sqrt((x - 1) ** 2), 1 - x
+
+
+PLANE = rc.Space(fields={"x": rc.interval(), "y": rc.interval()})
+
+
+def disc(x, y):
+    """Positive in a small disc alone."""
+    return (1 - 10**7 * ((x - 0.37) ** 2 + (y - 0.61) ** 2)) / 10**7
+
+
+@PAPER.identity("fourth", ref="30", tex="(a^4)^{1/4}=-a", on=PLANE)
+def fourth(x, y):
+    """False in a small disc, where a is positive; no degree is known of it."""
+    a = np.sin(disc(x, y))
+    return (a**4) ** 0.25, -a
+
+
+@PAPER.identity("none", ref="31", tex="q/q=1", on=PLANE)
+def none(x, y):
+    """In a small disc a number is zero over zero, which is not equal to itself."""
+    q = np.sqrt(disc(x, y) ** 2) - disc(x, y)
+    return np.where(q / q == 1, 1, 2), 1 + 0 * x

@@ -121,3 +121,10 @@ def vanishing(x, c):
 def huge(a, b, c):
     """True: what is compared is too large for a float."""
     return _unless((100 * c) ** 400 + a * a - 2 * a * b + b * b < 0, c)
+
+
+@PAPER.identity("end", ref="15", tex="wb\\le0", on=ANY)
+def end(a, b, c):
+    """False for a = 0.3 and b > 0 alone, where a logarithm has its limit and its exponential 0."""
+    w = np.exp(np.log(a - 0.3))
+    return np.where(b > 0, _unless(w * b <= 0, c)[0], c), c

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import secrets
@@ -15,7 +16,7 @@ from typing import Any
 import flint
 import pytest
 
-from linsys.linalg import branching, formal, formal_functions
+from linsys.linalg import branching, degrees, formal, formal_functions
 from linsys.linalg.branching import Branching
 from linsys.linalg.degrees import Rational, rational_arithmetic
 from linsys.linalg.ranges import Range
@@ -392,6 +393,22 @@ def test_the_root_of_a_square_is_the_number_where_its_sign_is_known(value: Fract
             assert formally or root.value == number.value
             # it may have been taken for the root of another square
             assert formally or formal.ring.numbers - numbers >= 1000
+            assert formally or degrees.compared() > 1000**2
+
+
+def test_the_sign_of_a_function_without_a_degree_is_a_branch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with contextlib.suppress(Broken):  # where an instance in the disc is found
+        assert decide(claim("fourth")).every == ()
+    monkeypatch.setattr(formal_functions, "is_constant", lambda inside: not inside.top)  # mutation
+    assert not decide(claim("fourth")).compares
+
+
+def test_what_may_be_no_number_is_not_equal_to_itself() -> None:
+    """What may be 0 / 0 at many points is compared both ways."""
+    found = decide(claim("none"))
+    assert (len(found.sizes), found.every) == (1, ())
 
 
 def test_a_limit_leaves_branches_open() -> None:

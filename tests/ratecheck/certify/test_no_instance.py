@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from linsys.linalg import branching
 from ratecheck._certify import every_branch as module, no_instance
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.at_a_point import Broken
@@ -129,6 +130,17 @@ def test_where_only_a_null_set_is_left_the_word_says_so() -> None:
     assert found.ties
     strictly = every_branch(claim("square"), {}, secrets.randbelow)
     assert not strictly.ties
+
+
+def test_where_a_root_or_a_logarithm_begins_is_such_a_null_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """a = 0.3: there is no way of its own there, and none that was looked at."""
+    found = every_branch(claim("end"), {}, secrets.randbelow)
+    assert found.empty >= 1
+    assert found.ties
+    monkeypatch.setattr(branching, "_may_vanish", lambda number: False)  # mutation
+    assert not every_branch(claim("end"), {}, secrets.randbelow).ties
 
 
 def test_a_certificate_says_how_often_and_is_verified() -> None:
