@@ -29,13 +29,26 @@ def trained(
 ) -> tuple[Array, Array]:
     """Returns (n, R, M), from the first term on, and weights (n, R, C, M) at increasing ``times``.
 
-    Runs start at theta = 0; critics have tabular features.
+    Runs start at theta = 0.
     """
-    plain = algorithm.optimizer == "sgd" and algorithm.restart == "aggregation"
-    known = isinstance(algorithm, FIRM | LinearScalarization) and plain
-    if known and oracle.sampling in _SAMPLINGS and oracle.clients.model.M == _OBJECTIVES:
+    if _is_known(algorithm) and _is_known_oracle(oracle):
         return _compiled(algorithm, oracle, times)
     return stepwise(algorithm, oracle, times)
+
+
+def _is_known(algorithm: Federated) -> bool:
+    """Whether the loop is made for these steps."""
+    plain = algorithm.optimizer == "sgd" and algorithm.restart == "aggregation"
+    return plain and isinstance(algorithm, FIRM | LinearScalarization)
+
+
+def _is_known_oracle(oracle: ActorCritic) -> bool:
+    """Whether the loop is made for these chains and critics."""
+    from_zero = oracle.start == oracle.first_replicate == 0
+    counted = oracle.B is not None and oracle.N is not None
+    tabular = np.array_equal(oracle.critic.phi, np.eye(oracle.clients.model.n_states))
+    two = oracle.clients.model.M == _OBJECTIVES
+    return two and from_zero and counted and tabular and oracle.sampling in _SAMPLINGS
 
 
 def stepwise(

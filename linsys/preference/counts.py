@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linsys.preference.comparisons import Comparisons
-from linsys.preference.estimators import fit_shared
+from linsys.preference.estimators import fit_full, fit_shared
 from linsys.preference.systems import PreferenceSystem
 from linsys.validate import Array, InputError, real_array
 
@@ -64,7 +64,7 @@ class Fits:
     Attributes:
         B: the factors, orthonormal columns, shape (R, d1, k).
         W: the heads, shape (R, N, k, d2).
-        left: how many data sets were left to ``fit_shared``.
+        left: how many data sets were left to ``fit_shared``, or to ``fit_full`` where k = d1.
     """
 
     B: Array
@@ -139,9 +139,11 @@ def fit_counts(
             done = np.zeros(len(n), dtype=np.bool_)
         for r in first + np.flatnonzero(~done):
             one = as_comparisons(features, shown[r], preferred[r])
-            fit = fit_shared(
-                one, k, start=first_B, bound=None if math.isinf(bound) else bound, tol=tol
-            )
+            options = {"bound": None if math.isinf(bound) else bound, "tol": tol}
+            if k == d1:
+                fit = fit_full(one, **options)
+            else:
+                fit = fit_shared(one, k, start=first_B, **options)
             B[r], W[r] = fit.B, fit.W
             left += 1
     return Fits(B, W, left)

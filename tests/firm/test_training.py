@@ -32,7 +32,7 @@ def oracle_of(different: bool, **options: Any) -> ActorCritic:
         clients = Clients([first, second, first])
     chosen: dict[str, Any] = {"B": 7, "D": 4, "N": 3, "step": 0.5, "sampling": "restarted"}
     chosen |= {"seed": 2**70 + 3, "replicates": 2, "radius": 3.0}
-    return ActorCritic(clients, LinearCritic(np.eye(3)), **{**chosen, **options})
+    return ActorCritic(clients, **{"critic": LinearCritic(np.eye(3)), **chosen, **options})
 
 
 ALGORITHMS: dict[str, Federated] = {
@@ -87,6 +87,11 @@ def test_steps_record_what_runs_do() -> None:
         (FIRM(alpha=1.0, restart="step", K=2), {}),
         (FIRM(alpha=0.1, optimizer="adam"), {}),
         (FIRM(alpha=1.0), {"sampling": "stationary"}),
+        (FIRM(alpha=1.0), {"start": 2}),
+        (FIRM(alpha=1.0), {"first_replicate": 5}),
+        (FIRM(alpha=1.0), {"critic": LinearCritic(np.array([[1.0], [0.5], [-0.5]]))}),
+        (FIRM(alpha=1.0), {"B": None}),
+        (FIRM(alpha=1.0), {"N": None}),
     ],
 )
 def test_what_the_loop_does_not_know_goes_step_by_step(algorithm: Federated, options: Any) -> None:

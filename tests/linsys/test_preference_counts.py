@@ -106,6 +106,17 @@ def test_without_a_constraint_every_user_has_an_own_estimate() -> None:
     assert two.B.shape == (3, 4, 2)
 
 
+def test_more_columns_than_users_have_are_no_constraint_also_where_a_data_set_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, shown, preferred = drawn(2, 1, 40, 4, 1, 1, 20.0)
+    monkeypatch.setattr(counts, "_LIMIT", 0)
+    fits = fit_counts(X, shown, preferred, 4, bound=50.0)
+    assert fits.left == 2
+    for Delta, n, o in zip(fits.Delta, shown, preferred, strict=True):
+        np.testing.assert_allclose(Delta, fit_full(as_comparisons(X, n, o), bound=50.0).Delta)
+
+
 def test_what_cannot_be_finished_is_left_to_the_other_function() -> None:
     X, shown, preferred = drawn(3, 6, 20, 3, 1, 1, 4.0)
     X, shown, preferred = X.copy(), shown.copy(), preferred.copy()

@@ -255,7 +255,10 @@ def test_bad_arguments_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "file").touch()
     cases: list[tuple[dict[str, Any], str]] = [
         ({"save_adapters": 0}, "`save_adapters` must be a whole number"),
-        ({"tensorboard": tmp_path / "file"}, "`tensorboard` must be writable; found .*file"),
+        (
+            {"tensorboard": tmp_path / "file"},
+            "`tensorboard` must be a folder; found the .*file",
+        ),
         ({"tensorboard": 3}, "`tensorboard` must be a path; found 3"),
     ]
     for options, message in cases:
