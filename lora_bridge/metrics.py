@@ -203,8 +203,8 @@ class TensorBoard:
     _writers: dict[Path, tuple[Path, Any]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        check_tensorboard(self.folder)
         self.folder = check_path("tensorboard", self.folder)
+        check_tensorboard(self.folder)
         with writing_explained("`tensorboard`", self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
 
