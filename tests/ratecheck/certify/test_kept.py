@@ -425,6 +425,8 @@ def test_the_documentation_explains_every_word() -> None:
 
 
 USERS = '''
+import numpy as np
+
 import ratecheck as rc
 
 PAPER = rc.Paper("mine", "my paper")
@@ -438,8 +440,8 @@ def cube(x):
 
 @PAPER.identity("larger", ref="Lemma 2", on={"x": rc.reals(), "y": rc.reals()})
 def larger(x, y):
-    """max(x, y) = (x + y + ((x - y)^2)^(1/2)) / 2."""
-    return (x if x > y else y), (x + y + ((x - y) ** 2) ** 0.5) / 2
+    """max(x, y) = (x + y + ((x - y)^2)^(1/2)) / 2, as sin(x) <= 5, which no rule says."""
+    return (y if y > x or np.sin(x) > 5 else x), (x + y + ((x - y) ** 2) ** 0.5) / 2
 
 
 @PAPER.upper("mean", ref="Lemma 3", on={"x": rc.interval(), "y": rc.interval()})
