@@ -22,17 +22,17 @@ climb to the same maximum.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from linsys.preference.comparisons import Comparisons
+from linsys.preference.comparisons import Comparisons, users_named
 from linsys.preference.estimators import fit_full, fit_shared
 from linsys.preference.systems import PreferenceSystem
-from linsys.validate import Array, InputError, real_array
+from linsys.validate import Array, InputError, check_integer, check_number, real_array
 
 __all__ = ["Fits", "as_comparisons", "fit_counts", "fit_population"]
 
@@ -55,6 +55,8 @@ _CERTAIN = 700.0
 #: Below this part of the largest eigenvalue a Hessian counts as singular.
 _SINGULAR = 1e-10
 _TINY = 1e-300
+#: As in :mod:`linsys.preference.estimators`.
+_SMALLEST_BOUND = 1e-100
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,13 @@ class Fits:
         B: the factors, orthonormal columns, shape (R, d1, k).
         W: the heads, shape (R, N, k, d2).
         left: how many data sets were left to ``fit_shared``, or to ``fit_full`` where k = d1.
+        converged: where the next step would have changed nothing of note, shape (R,).
     """
 
     B: Array
     W: Array
     left: int
+    converged: NDArray[np.bool_]
 
     @property
     def Delta(self) -> Array:
@@ -77,14 +81,22 @@ class Fits:
         return np.asarray(self.B[..., None, :, :] @ self.W)
 
 
-def as_comparisons(features: Array, shown: NDArray[Any], preferred: NDArray[Any]) -> Comparisons:
-    """The data of N users with these counts (N, P), as soft labels with weights."""
-    user, pair = np.nonzero(shown)
-    n = np.asarray(shown[user, pair], dtype=np.float64)
+def as_comparisons(features: ArrayLike, shown: ArrayLike, preferred: ArrayLike) -> Comparisons:
+    """The data of N users with these counts (N, P), as soft labels with weights.
+
+    Raises:
+        InputError: shapes that do not fit, and what :class:`Comparisons` refuses.
+    """
+    sizes: dict[str, int] = {}
+    X = real_array("features", features, ("P", "d1", "d2"), sizes)
+    numbers = real_array("shown", shown, ("N", "P"), sizes)
+    yes = real_array("preferred", preferred, ("N", "P"), sizes)
+    user, pair = np.nonzero(numbers)
+    n = numbers[user, pair]
     return Comparisons(
-        features,
-        labels=preferred[user, pair] / n,
-        starts=np.searchsorted(user, np.arange(len(shown) + 1)),
+        X,
+        labels=yes[user, pair] / n,
+        starts=np.searchsorted(user, np.arange(len(numbers) + 1)),
         weights=n,
         pairs=pair,
         soft=True,
@@ -92,9 +104,9 @@ def as_comparisons(features: Array, shown: NDArray[Any], preferred: NDArray[Any]
 
 
 def fit_counts(
-    features: Array,
-    shown: NDArray[Any],
-    preferred: NDArray[Any],
+    features: ArrayLike,
+    shown: ArrayLike,
+    preferred: ArrayLike,
     k: int,
     *,
     start: ArrayLike | None = None,
@@ -112,6 +124,12 @@ def fit_counts(
         bound: of every ||Delta_i||_F.
         tol: the angle by which a step may still turn the factor.
 
+    Raises:
+        InputError: shapes that do not fit, numbers that are not finite, k larger than the
+            dimensions, a bound or an angle that is not positive, counts that are negative,
+            preferences of more comparisons than were shown, users without comparisons; of data
+            sets that are left, what ``fit_shared`` refuses, such as separable comparisons.
+
     >>> features = np.random.default_rng(0).normal(size=(9, 2, 1))
     >>> shown = np.full((1, 3, 9), 100)
     >>> preferred = shown / (1.0 + np.exp(-features[:, 0, 0]))  # all want the first feature
@@ -119,34 +137,73 @@ def fit_counts(
     >>> fits.Delta[0, 0].round(9).T.tolist(), fits.left
     ([[1.0, 0.0]], 0)
     """
-    (R, N, P), (d1, d2) = shown.shape, features.shape[1:]
-    if k < d1 and k == N * d2:  # no constraint: a concave program
-        Delta = fit_counts(features, shown, preferred, d1, bound=bound, tol=tol)
-        B = np.linalg.svd(np.concatenate(list(np.moveaxis(Delta.Delta, 1, 0)), axis=2))[0][..., :k]
-        return Fits(B, B.mT[:, None] @ Delta.Delta, Delta.left)
-    B, W = np.empty((R, d1, k)), np.empty((R, N, k, d2))
+    X, numbers, yes = _checked(features, shown, preferred)
+    (R, N, P), (d1, d2) = numbers.shape, X.shape[1:]
+    k = check_integer("k", k, low=1, high=d1)
+    if k < d1:
+        check_integer("k", k, low=1, high=N * d2)
     first_B = None if start is None else real_array("start", start, (d1, k))
-    pairs = _Pairs(np.ascontiguousarray(features.mT))
+    check_number("tol", tol, low=0.0, low_open=True)
+    if bound != math.inf:
+        bound = check_number("bound", bound, low=_SMALLEST_BOUND)
+    if k < d1 and k == N * d2:  # no constraint: a concave program
+        full = fit_counts(X, numbers, yes, d1, bound=bound, tol=tol)
+        B = np.linalg.svd(np.concatenate(list(np.moveaxis(full.Delta, 1, 0)), axis=2))[0][..., :k]
+        return replace(full, B=B, W=B.mT[:, None] @ full.Delta)
+    B, W = np.empty((R, d1, k)), np.empty((R, N, k, d2))
+    converged = np.ones(R, dtype=np.bool_)
+    pairs = _Pairs(np.ascontiguousarray(X.mT))
     step, left = max(1, _PIECE // (N * P)), 0
     for first in range(0, R, step):
         at = slice(first, first + step)
-        n, o = (np.asarray(x[at], dtype=np.float64) for x in (shown, preferred))
-        data = _Data(pairs, n, o, bound)
+        data = _Data(pairs, numbers[at], yes[at], bound)
         try:
             with np.errstate(all="ignore"):  # what is not a number is no maximum
                 done = _maximise(data, first_B, tol, B[at], W[at])
         except np.linalg.LinAlgError:  # a singular matrix
-            done = np.zeros(len(n), dtype=np.bool_)
+            done = np.zeros(len(data.n), dtype=np.bool_)
         for r in first + np.flatnonzero(~done):
-            one = as_comparisons(features, shown[r], preferred[r])
+            one = as_comparisons(X, numbers[r], yes[r])
             options = {"bound": None if math.isinf(bound) else bound, "tol": tol}
             if k == d1:
                 fit = fit_full(one, **options)
             else:
                 fit = fit_shared(one, k, start=first_B, **options)
-            B[r], W[r] = fit.B, fit.W
+            B[r], W[r], converged[r] = fit.B, fit.W, fit.converged
             left += 1
-    return Fits(B, W, left)
+    return Fits(B, W, left, converged)
+
+
+def _checked(
+    features: ArrayLike, shown: ArrayLike, preferred: ArrayLike
+) -> tuple[Array, Array, Array]:
+    """The arguments of :func:`fit_counts` as arrays whose shapes and numbers fit."""
+    sizes: dict[str, int] = {}
+    X = real_array("features", features, ("P", "d1", "d2"), sizes)
+    n = real_array("shown", shown, ("R", "N", "P"), sizes)
+    o = real_array("preferred", preferred, ("R", "N", "P"), sizes)
+    if (n < 0).any():
+        at = _place(n < 0)
+        raise InputError(f"`shown` must be non-negative; found {n[at]:.6g} at index {at}")
+    if ((o < 0) | (o > n)).any():
+        at = _place((o < 0) | (o > n))
+        raise InputError(
+            "`preferred` must be from 0 to as often as `shown`; "
+            f"found {o[at]:.6g} of {n[at]:.6g} at index {at}"
+        )
+    asked = np.asarray(n.any(axis=2))
+    if not asked.all():
+        r, _ = _place(~asked)
+        raise InputError(
+            "every user must have a comparison with positive weight; "
+            f"found none of {users_named(np.flatnonzero(~asked[r]))} in data set {r}"
+        )
+    return X, n, o
+
+
+def _place(where: NDArray[np.bool_]) -> tuple[int, ...]:
+    """The first place that is meant."""
+    return tuple(int(i) for i in np.argwhere(where)[0])
 
 
 def fit_population(
@@ -165,7 +222,7 @@ def fit_population(
     shown = np.broadcast_to(system.pair_weights, (1, *P.shape))
     X = np.subtract(*system.psi[system.pairs.T])
     fits = fit_counts(X, shown, shown * P, k, start=start, tol=tol)
-    return Fits(fits.B[0], fits.W[0], fits.left)
+    return Fits(fits.B[0], fits.W[0], fits.left, fits.converged[0])
 
 
 class _Point(NamedTuple):

@@ -13,7 +13,7 @@ from scipy.special import expit
 from linsys import InputError
 from linsys.preference import Comparisons, PreferenceSystem, counts
 from linsys.preference.counts import as_comparisons, fit_counts, fit_population
-from linsys.preference.estimators import fit_full, fit_shared
+from linsys.preference.estimators import Fit, fit_full, fit_shared
 from linsys.validate import Array
 
 Data = tuple[Array, NDArray[np.int64], NDArray[np.int64]]
@@ -117,16 +117,109 @@ def test_more_columns_than_users_have_are_no_constraint_also_where_a_data_set_is
         np.testing.assert_allclose(Delta, fit_full(as_comparisons(X, n, o), bound=50.0).Delta)
 
 
-def test_what_cannot_be_finished_is_left_to_the_other_function() -> None:
+def one_pair_alone() -> Data:
+    """Three data sets; a user of the second has seen one pair, which leaves the head open."""
+    X, shown, preferred = drawn(3, 6, 20, 4, 2, 2, 4.0)
+    shown[1, 2], preferred[1, 2] = 0, 0
+    shown[1, 2, 0], preferred[1, 2, 0] = 5, 3
+    return X, shown, preferred
+
+
+def test_what_cannot_be_finished_is_left_to_the_other_function(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = one_pair_alone()
+    for bound in (50.0, math.inf):
+        off, left = largest_difference(data, 2, bound)
+        assert off < 1e-6
+        assert left == 1
+    handed = []
+
+    def seen(one: Comparisons, k: int, **options: Any) -> Fit:
+        handed.append(one.counts.tolist())
+        return fit_shared(one, k, **options)
+
+    monkeypatch.setattr(counts, "fit_shared", seen)
+    fit_counts(*data, 2)
+    assert handed == [(data[1][1] > 0).sum(axis=1).tolist()]
+    monkeypatch.setattr(counts, "_SINGULAR", 0.0)  # a singular system is solved all the same
+    assert fit_counts(*data, 2).left != 1
+
+
+def test_what_has_not_converged_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = one_pair_alone()
+    assert fit_counts(*data, 2).converged.tolist() == [True, True, True]
+
+    def in_haste(one: Comparisons, k: int, **options: Any) -> Fit:
+        return fit_shared(one, k, **options, limit=1)
+
+    monkeypatch.setattr(counts, "fit_shared", in_haste)
+    assert fit_counts(*data, 2).converged.tolist() == [True, False, True]
+    assert fit_counts(*data, 4).converged.tolist() == [True, True, True]  # by the other one
+
+
+def test_separable_comparisons_are_refused_without_a_bound() -> None:
     X, shown, preferred = drawn(3, 6, 20, 3, 1, 1, 4.0)
-    X, shown, preferred = X.copy(), shown.copy(), preferred.copy()
     shown[1, 2, 1:] = preferred[1, 2, 1:] = 0  # one pair alone, always answered alike
     shown[1, 2, 0] = preferred[1, 2, 0] = 5
-    off, left = largest_difference((X, shown, preferred), 1, bound=50.0)
-    assert off < 1e-6
-    assert left <= 1
     with pytest.raises(InputError, match="separable comparisons"):
         fit_counts(X, shown, preferred, 1)
+    off, left = largest_difference((X, shown, preferred), 1, bound=50.0)
+    assert off < 1e-6
+    assert left == 0
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"features": np.ones((7, 2))}, r"`features` must have shape \(P, d1, d2\); found \(7, 2\)"),
+    ({"features": np.full((7, 3, 2), np.nan)}, "`features` must be finite; found nan"),
+    ({"shown": np.ones((2, 4, 6))}, r"`shown` must have shape .* P = 7, .*; found \(2, 4, 6\)"),
+    ({"shown": np.ones((4, 7))}, r"`shown` must have shape \(R, N, P\); found \(4, 7\)"),
+    ({"shown": -np.ones((2, 4, 7))}, r"`shown` must be non-negative; found -1 at .*\(0, 0, 0\)"),
+    ({"preferred": np.ones((1, 4, 7))}, r"`preferred` must have shape .*; found \(1, 4, 7\)"),
+    ({"preferred": np.full((2, 4, 7), 5)}, "`preferred` must be .*; found 5 of 2 at index"),
+    ({"preferred": np.full((2, 4, 7), -1)}, "`preferred` must be .*; found -1 of 2 at index"),
+    ({"preferred": "yes"}, "`preferred` must hold real numbers; found dtype <U3"),
+    ({"k": 0}, "`k` must be a whole number of at least 1 and at most 3; found 0"),
+    ({"k": 4}, "`k` must be .* at most 3; found 4"),
+    ({"k": 1.0}, "`k` must be .*; found 1.0"),
+    ({"start": np.ones((3, 2))}, r"`start` must have shape \(3, 1\); found \(3, 2\)"),
+    ({"bound": 0.0}, r"`bound` must be a number in \[1e-100, inf\); found 0"),
+    ({"bound": math.nan}, "`bound` must be a number in .*; found nan"),
+    ({"bound": None}, "`bound` must be a number in .*; found None"),
+    ({"tol": 0.0}, r"`tol` must be a number in \(0, inf\); found 0"),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), BAD)
+def test_what_does_not_fit_is_refused(changed: dict[str, Any], message: str) -> None:
+    rng = np.random.default_rng(0)
+    right: dict[str, Any] = {
+        "features": rng.normal(size=(7, 3, 2)),
+        "shown": np.full((2, 4, 7), 2),
+        "preferred": np.ones((2, 4, 7)),
+        "k": 1,
+    }
+    assert fit_counts(**right).B.shape == (2, 3, 1)
+    with pytest.raises(InputError, match=message):
+        fit_counts(**right | changed)
+
+
+def test_ranks_are_at_most_the_columns_of_all_users_or_have_no_constraint() -> None:
+    X, shown, preferred = drawn(2, 2, 40, 4, 1, 1, 20.0)
+    assert [fit_counts(X, shown, preferred, k).B.shape[2] for k in (1, 2, 4)] == [1, 2, 4]
+    with pytest.raises(InputError, match=r"`k` must be .* at most 2; found 3"):
+        fit_counts(X, shown, preferred, 3)
+
+
+def test_users_without_comparisons_are_named() -> None:
+    X, shown, preferred = drawn(3, 4, 20, 3, 1, 1, 4.0)
+    shown[2, [1, 3]] = preferred[2, [1, 3]] = 0
+    with pytest.raises(InputError, match="positive weight; found none of users 1, 3 in data set 2"):
+        fit_counts(X, shown, preferred, 1)
+    with pytest.raises(InputError, match="every user must have comparisons; found none of users"):
+        as_comparisons(X, shown[2], preferred[2])
+    with pytest.raises(InputError, match=r"`preferred` must have shape .* N = 4; found"):
+        as_comparisons(X, shown[0], preferred[0, :2])
 
 
 def test_data_sets_do_not_depend_on_each_other() -> None:
@@ -144,6 +237,7 @@ def test_a_population_is_what_ever_more_comparisons_approach() -> None:
     )
     fit = fit_population(system, 2, tol=1e-12)
     assert fit.B.shape == (4, 2)
+    assert fit.converged
     np.testing.assert_allclose(
         fit.Delta, fit_shared(system.population(), 2, tol=1e-12).Delta, atol=1e-9
     )
