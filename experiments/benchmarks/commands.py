@@ -1,13 +1,16 @@
 """What people wait for: commands from their start to their end, in processes of their own.
 
 ``ratecheck bench commands`` times; ``python -m experiments.benchmarks.commands`` also writes the
-tables under ``results/``. The peer is the goal that we have set; "correct" means that the command
-ended with exit code 0. Times are CPU seconds of the command and its workers, the least of some
-runs: what else runs on a machine makes them longer by a little, and times by the clock by a lot.
+tables under ``results/``, and with ``--before FOLDER`` compares with the project as it was, of
+which FOLDER is a checkout. The peer is the goal that we have set, or that revision; "correct" means
+that the command ended with exit code 0. Times are CPU seconds of the command and its workers, the
+least of some runs: what else runs on a machine makes them longer by a little, and times by the
+clock by a lot.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import os
@@ -15,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import ratecheck as rc
@@ -56,6 +59,8 @@ STEPS: tuple[tuple[str, tuple[str, ...], bool, float], ...] = (
     ),
     ("ratecheck report, of these verdicts", (*_COMMAND, "report"), False, 10.0),
 )
+#: What takes minutes: it runs once, and not if it has to be quick.
+LONG = ("ratecheck reproduce, nothing compiled", (*_COMMAND, "reproduce"), True, 300.0)
 
 
 def run(quick: bool) -> list[rc.BenchRow]:
@@ -63,37 +68,72 @@ def run(quick: bool) -> list[rc.BenchRow]:
     return measure(quick).rows
 
 
-def measure(quick: bool) -> Measured:
-    """Every row, with the seconds by the clock beside it."""
+def measure(quick: bool, before: Path | None = None) -> Measured:
+    """Every row, with the seconds by the clock beside it; ``before`` is a checkout to compare with.
+
+    Raises:
+        InputError: ``before`` is no checkout of the project.
+    """
     measured = Measured()
     _adopt_orphans()
-    seen: dict[str, list[tuple[float, float, bool]]] = {}
-    for _ in range(1 if quick else 3):
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "mine.py").write_text(CLAIM)
-            for number, (name, arguments, fresh, _) in enumerate(STEPS):
-                if fresh:
-                    compiled = Path(folder) / f"compiled-{number}"
-                spent = _spent(arguments, Path(folder), compiled if number > 1 else None)
-                seen.setdefault(name, []).append(spent)
-    for name, _, _, goal in STEPS:
-        cpu, clock, ended = zip(*seen[name], strict=True)
-        row = rc.BenchRow(name, "the goal", min(cpu), goal, all(ended))
-        measured.add(row, clock_s=min(clock), cpu_s=list(cpu))
-    clocks = {f"seconds, {name}": min(c for _, c, _ in seen[name]) for name, *_ in STEPS}
+    trees = [None] if before is None else [None, before]
+    peers = ["the goal"] if before is None else ["the goal", f"revision {_revision(before)}"]
+    seen: dict[tuple[str, Path | None], list[tuple[float, float, bool]]] = {}
+    for turn in range(1 if quick else 3):
+        for tree in trees:
+            for name, spent in _in_turn((*STEPS, LONG) if not quick and turn == 0 else STEPS, tree):
+                seen.setdefault((name, tree), []).append(spent)
+    clocks = {}
+    for name, _, _, goal in STEPS if quick else (*STEPS, LONG):
+        cpu, clock, ended = zip(*seen[name, None], strict=True)
+        clocks[f"seconds, {name}"] = min(clock)
+        for peer, tree in zip(peers, trees, strict=True):
+            theirs = goal if tree is None else min(took for took, _, _ in seen[name, tree])
+            row = rc.BenchRow(name, peer, min(cpu), theirs, all(ended))
+            measured.add(row, clock_s=min(clock), cpu_s=list(cpu))
+            if tree is not None:
+                clocks[f"seconds, {name}, {peer}"] = min(c for _, c, _ in seen[name, tree])
     measured.details["by the clock"] = clocks
     return measured
 
 
+def _revision(tree: Path) -> str:
+    """The revision of a checkout, which Git says."""
+    said = subprocess.run(
+        ["git", "-C", str(tree), "rev-parse", "--short=8", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if said.returncode or not (tree / "ratecheck").is_dir():
+        raise rc.InputError(f"`--before` must be a checkout of the project; found {tree}")
+    return said.stdout.strip()
+
+
+def _in_turn(
+    steps: Sequence[tuple[str, tuple[str, ...], bool, float]], tree: Path | None
+) -> Iterator[tuple[str, tuple[float, float, bool]]]:
+    """What each step took, in a folder that they share, with the packages of a checkout."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "mine.py").write_text(CLAIM)
+        compiled = None  # by then
+        for number, (name, arguments, fresh, _) in enumerate(steps):
+            if fresh:
+                compiled = Path(folder) / f"compiled-{number}"
+            yield name, _spent(arguments, Path(folder), compiled, tree)
+
+
 def _spent(
-    arguments: Sequence[str], folder: Path, compiled: Path | None
+    arguments: Sequence[str], folder: Path, compiled: Path | None, tree: Path | None
 ) -> tuple[float, float, bool]:
     """CPU seconds and seconds by the clock of Python with these arguments, and whether it ended."""
-    named = arguments[2:3] in (("list",), ("audit",), ("report",))
+    named = arguments[2:3] in (("list",), ("audit",), ("report",), ("reproduce",))
     out = ("--out", str(folder / "results")) if named else ()
     variables = {"XDG_CACHE_HOME": str(folder / "cache"), "PYTHONSAFEPATH": "1"}
     if compiled is not None:
         variables["NUMBA_CACHE_DIR"] = str(compiled)
+    if tree is not None:
+        variables["PYTHONPATH"] = str(tree)
     before, start = os.times(), time.perf_counter()
     done = subprocess.run(
         [sys.executable, *arguments, *out],
@@ -128,4 +168,8 @@ def _wait_for_orphans() -> None:
 if __name__ == "__main__":
     from experiments.benchmarks._tables import write
 
-    write("commands", measure("--quick" in sys.argv))
+    parser = argparse.ArgumentParser(description="Time commands and write the tables.")
+    parser.add_argument("--quick", action="store_true", help="each command once, none of minutes")
+    parser.add_argument("--before", type=Path, help="a checkout of the project to compare with")
+    given = parser.parse_args()
+    write("commands", measure(given.quick, given.before and given.before.resolve()))

@@ -76,7 +76,8 @@ class Place:
 
         sink = pa.BufferOutputStream()
         meta = {_KEY: json.dumps(said, sort_keys=True).encode()}
-        pq.write_table(table.replace_schema_metadata(meta), sink, compression="zstd")
+        options = {"compression": "zstd", "write_page_checksum": True}
+        pq.write_table(table.replace_schema_metadata(meta), sink, **options)
         content = sink.getvalue().to_pybytes()
         with writing("output folder", Path(self.address)):
             if self._remote is not None:
@@ -86,7 +87,11 @@ class Place:
             write_whole(Path(self.address) / name, content)
 
     def said(self, name: str) -> dict[str, Any] | None:
-        """What is said of a file, and its size in bytes; None without a whole one."""
+        """What is said of a file, and its size in bytes; None without a whole, undamaged one.
+
+        On a disk all of it is read against its checksums; of an address the end alone, as the rest
+        would have to be fetched: it is checked when it is used.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -94,11 +99,13 @@ class Place:
             system, path = self._remote, self.path(name)
             with (
                 Path(path).open("rb") if system is None else system.open(path) as stream,
-                pq.ParquetFile(stream, pre_buffer=False) as file,
+                pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True) as file,
             ):
                 said: dict[str, Any] = json.loads(file.schema_arrow.metadata[_KEY])
                 if said["rows"] != file.metadata.num_rows:
                     return None
+                if system is None:
+                    file.read()
                 return {**said, "bytes": stream.seek(0, 2)}
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
             return None
@@ -107,8 +114,9 @@ class Place:
         """These files as one data set of pyarrow, of which nothing is read yet."""
         from pyarrow import dataset
 
+        checked = dataset.ParquetFileFormat(page_checksum_verification=True)
         return dataset.dataset(
-            [self.path(name) for name in names], format="parquet", filesystem=self._remote
+            [self.path(name) for name in names], format=checked, filesystem=self._remote
         )
 
     @contextlib.contextmanager

@@ -97,9 +97,9 @@ class Sweep:
         """The rows whose columns have these values, some thousand at a time.
 
         Raises:
-            InputError: a column that there is not.
+            InputError: a column that there is not, or a file that was damaged meanwhile.
         """
-        from pyarrow import compute
+        from pyarrow import ArrowException, compute
 
         data, chosen = self.dataset(), None
         for name in (*(columns or ()), *(where or {})):
@@ -109,9 +109,15 @@ class Sweep:
             chosen = equal if chosen is None else chosen & equal
         # a thread of pyarrow's that still holds a file of Python's when Python ends aborts it
         threads = "://" not in self.place.address
-        for batch in data.to_batches(columns=columns, filter=chosen, use_threads=threads):
-            if batch.num_rows:
-                yield Table({n: _numpy(batch.column(n)) for n in batch.schema.names})
+        try:
+            for batch in data.to_batches(columns=columns, filter=chosen, use_threads=threads):
+                if batch.num_rows:
+                    yield Table({n: _numpy(batch.column(n)) for n in batch.schema.names})
+        except (OSError, ArrowException) as error:
+            folder = self.place.address
+            raise InputError(
+                f"files of a sweep must be whole; found in {folder}: {error}"
+            ) from None
 
     def cells(
         self,

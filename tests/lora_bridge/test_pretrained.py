@@ -42,6 +42,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def original() -> Any:
+    return llama()
+
+
+def llama() -> Any:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(TOKENS), num_attention_heads=4, num_key_value_heads=2, **SIZES, **LIMITS

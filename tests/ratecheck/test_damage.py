@@ -18,6 +18,7 @@ from tests._damages import damages
 from tests.ratecheck.conftest import CLAIMS, DECAY, Said
 
 SEED = 4
+SWEEP = ("sweep", "decay.py", "--set", "replicates=2,3", "--part", "1")
 #: The commands that read files of a kind, by a part of their path; in these FILE is the file.
 READERS: dict[str, list[tuple[str, ...]]] = {
     "out/audit/mine/": [("audit", "mine.py"), ("report", "mine.py")],
@@ -31,6 +32,7 @@ READERS: dict[str, list[tuple[str, ...]]] = {
         ("run", "decay.py", "--redraw", "--no-figures"),
         ("run", "decay.py", "--no-figures"),
     ],
+    "out/toy/decay/sweep-": [SWEEP],
 }
 
 
@@ -57,7 +59,7 @@ def test_a_damaged_file_is_never_believed(
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(CLAIMS)
     shutil.copy(DECAY, "decay.py")
-    for command in (("audit", "mine.py"), ("certify", "mine.py"), ("run", "decay.py")):
+    for command in (("audit", "mine.py"), ("certify", "mine.py"), ("run", "decay.py"), SWEEP):
         ratecheck(*command, "--out", "out")
     shutil.copytree("out", "sound")
     rng, wrong, tried = random.Random(SEED), [], 0

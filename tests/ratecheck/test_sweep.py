@@ -297,3 +297,18 @@ def test_a_map_that_cannot_be_is_refused_before_the_sweep_ends(
         assert refused.code == 2
         assert said in refused.err
         assert len(list(tmp_path.rglob("*.parquet"))) <= 1
+
+
+def test_a_file_that_was_damaged_is_computed_again_and_named_where_it_is_read(
+    tmp_path: Path,
+) -> None:
+    done = swept(tmp_path, part=2)
+    wanted = rows(done)
+    path = Path(done.place.path(done.files[0]))
+    whole = path.read_bytes()
+    middle = pq.ParquetFile(path).metadata.row_group(0).column(4)
+    at = middle.data_page_offset + middle.total_compressed_size - 3  # in the page's data
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+    with pytest.raises(InputError, match=f"files of a sweep must be whole; found in {tmp_path}"):
+        done.summary()
+    assert rows(swept(tmp_path, part=2)) == wanted
