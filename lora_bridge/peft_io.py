@@ -46,6 +46,8 @@ _UNSUPPORTED = (
     "alora_invocation_tokens",
 )
 _Pair = tuple[Tensor, Tensor]
+#: No matrix has more rows; one with more digits would be no float.
+_LARGEST_RANK = 2**31
 
 
 def save_adapter(
@@ -318,7 +320,7 @@ def _config(path: Path) -> dict[str, Any]:
         extra.append("bias")
     if extra:
         raise InputError(f"adapter in {path} must be plain LoRA; found {', '.join(extra)}")
-    check_integer("r of the adapter", config.get("r"), low=1)
+    check_integer("r of the adapter", config.get("r"), low=1, high=_LARGEST_RANK)
     check_number("lora_alpha of the adapter", config.get("lora_alpha"), low=0.0, low_open=True)
     return config
 

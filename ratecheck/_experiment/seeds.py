@@ -7,6 +7,7 @@ revision of stored results covers it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import types
@@ -58,12 +59,17 @@ def encoded(value: Any, not_finite: Callable[[float], Any]) -> Any:
 def unify(config: Any) -> None:
     """Make whole numbers floats in the fields annotated so: 0 and 0.0 are one parameter there."""
     try:
-        hints = typing.get_type_hints(type(config))
+        hints = _hints(config.__class__)
     except NameError:  # a name that the user's file defines further down, or only for type checkers
         return
     for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         object.__setattr__(config, field.name, _as_annotated(value, hints[field.name]))
+
+
+@functools.cache  # workers make a configuration for every block
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _as_annotated(value: Any, kind: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -224,6 +225,12 @@ def _timed(
     return columns, time.perf_counter() - start
 
 
+@functools.lru_cache(maxsize=8)
+def _found(reference: str, revision: str) -> Experiment[Any]:
+    """The experiment, looked for once by a worker that computes many blocks of one revision."""
+    return registry.find_experiment(reference)
+
+
 def _remote(
     reference: str,
     values: dict[str, Any],
@@ -243,7 +250,7 @@ def _remote(
         foreign: whether this machine may have other files of the user's.
         keeps: whether it is this process that stores the block and tells of its runs.
     """
-    experiment = registry.find_experiment(reference)
+    experiment = _found(reference, place[-1])
     config = experiment.config_type(**values)
     result = Result(*place, experiment.id, config)
     if foreign:

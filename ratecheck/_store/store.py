@@ -37,8 +37,9 @@ from ratecheck._store.revision import file_digest, revision
 _FORMAT = "1"
 #: A temporary file this old (seconds) belongs to a killed run, not to one that is writing.
 _STALE = 3600.0
-#: Seconds between two manifests: each lists all blocks, of which there may be thousands.
-_MANIFEST = 1.0
+#: Seconds between two manifests, and at least so many times what the last one took: each lists all
+#: blocks, of which there may be a hundred thousand.
+_MANIFEST, _REST = 1.0, 50.0
 #: A block of fewer seconds is computed again after a power cut rather than waited for at the disk.
 _SHORT = 1.0
 
@@ -124,7 +125,7 @@ class Result:
     config: Config
     _blocks: dict[str, dict[str, Any]] = field(default_factory=dict)
     _unwritten: bool = False
-    _written: float = 0.0
+    _next: float = 0.0
 
     @property
     def folder(self) -> Path:
@@ -217,20 +218,22 @@ class Result:
         return table
 
     def note(self, block: Block, seconds: float) -> None:
-        """Have the manifest say that a block is stored; it is written once a second at most."""
+        """Have the manifest say that a block is stored; it is written now and then."""
         shard = self.shard(block).name
         wall = {"wall_s": round(seconds, 6)}
         self._blocks[shard] = {"shard": shard, "block": from_json(_block_key(block)), **wall}
         self._unwritten = True
-        if time.monotonic() - self._written >= _MANIFEST:
+        if time.monotonic() >= self._next:
             self.write_manifest()
 
     def write_manifest(self) -> None:
         """Write the manifest if it does not say of all blocks yet that they are stored."""
         if self._unwritten:
+            began = time.monotonic()
             with writing("output folder", self.folder):
                 self._write_manifest()
-            self._unwritten, self._written = False, time.monotonic()
+            self._unwritten, ended = False, time.monotonic()
+            self._next = ended + max(_MANIFEST, _REST * (ended - began))
 
     @contextlib.contextmanager
     def locked(self, on_wait: Callable[[], None]) -> Iterator[None]:

@@ -252,6 +252,7 @@ def _edit(folder: Path, **changes: Any) -> None:
         ({"bias": "all", "rank_pattern": {"q": 1}}, "found rank_pattern, bias"),
         ({"r": 5}, "another model or rank"),
         ({"r": "two"}, "`r of the adapter` must be"),
+        ({"r": 10**400}, "`r of the adapter` must be .* at most 2147483648"),
     ],
 )
 def test_adapters_that_are_something_else(
