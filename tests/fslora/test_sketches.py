@@ -163,6 +163,25 @@ def test_least_is_the_minimum_of_its_objective() -> None:
         assert values.min() <= objective + 0.12
 
 
+def test_minimisers_exist_where_the_smaller_singular_value_is_lost_in_rounding() -> None:
+    """Targets of products whose singular values are ``gap`` and some 1e-16 of it."""
+    rng = np.random.default_rng(5)
+    gap = rng.uniform(0.01, 10.0, size=2000)
+    two = gap * 10.0 ** rng.uniform(-18.0, -15.0, size=gap.shape)
+    lost = 0
+    for k in (2, 3):
+        rank, c = np.full(gap.shape, k), sketching_bias.coupling(np.array(k), 4)
+        first, second = two + gap + c * two, two + c * (two + gap)
+        one, other = sketching_bias.least(first, second, c)
+        np.testing.assert_allclose(one, gap, rtol=1e-14)
+        assert ((other >= 0) & (other <= 1e-14 * gap)).all()
+        measured, bound = bias.minimum_attained(first, second, rank)
+        np.testing.assert_allclose(measured, bound, rtol=1e-12)
+        by_sum = second - c * ((first + second) / (1 + c))  # its sign is not kept by rounding
+        lost += int(((second > c * first) & (by_sum < 0)).sum())
+    assert lost > 0
+
+
 def test_descent_on_the_sketched_loss_ends_at_its_minimum() -> None:
     """Plain gradient descent on f^S of rank 4 and k = 2 finds 1/4, where f would reach zero."""
     own = LeastSquares(np.zeros((2, 2)), (np.sqrt(2) * np.eye(2),), (np.sqrt(2) * np.eye(2),))

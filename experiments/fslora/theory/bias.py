@@ -38,11 +38,11 @@ def least(first: Numbers, second: Numbers, c: Numbers) -> tuple[Numbers, Numbers
     They minimise (1/2) sum (sigma - target)^2 + (c/2) ((sum sigma)^2 - sum sigma^2).
     """
     both = (second > c * first) & (c < 1)
-    safe = np.where(both, 1 - c, 1 + 0 * c)
-    total = (first + second) / (1 + c)
+    safe = np.where(both, 1 - c**2, 1 + 0 * c)
+    # differences that rounding leaves positive where ``both`` says so: roots are taken of them
     return (
-        np.where(both, (first - c * total) / safe, first),
-        np.where(both, (second - c * total) / safe, 0 * first),
+        np.where(both, (first - c * second) / safe, first),
+        np.where(both, (second - c * first) / safe, 0 * first),
     )
 
 
