@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from experiments.firm._gap_runs import Curve, FloorConfig, SteeredConfig
 from experiments.firm._gaps import Floor
 from experiments.firm._loops import gap_runs
-from linsys.validate import Array, InputError
+from linsys.validate import Array, InputError, increasing_times
 from mgda.actor_critic import ExactGradients
 from mgda.firm import FIRM
 from mgda.momdp import MOMDP
@@ -51,8 +51,11 @@ def sampled_gaps(
     """||grad J lambda_t||^2 of runs from ``start`` at ``times``, and its mean up to there, (n, R).
 
     They are the ``weighted_gap`` of :meth:`SteeredConfig.trace`.
+
+    Raises:
+        InputError: times that do not increase, steps that overflow.
     """
-    wanted = np.asarray(times, dtype=np.int64)
+    wanted = increasing_times(times)
     if config.objectives != _OBJECTIVES:
         last = int(wanted[-1]) + 1
         trace = config.trace(floor, chosen, instance, clients, B, start, last, wanted)
@@ -75,7 +78,7 @@ def exact_gaps(
     momdp: MOMDP, theta: Array, times: ArrayLike, *, alpha: float, beta: float, eta: float | str
 ) -> tuple[Array, Array]:
     """||grad J lambda_t||^2 of one client with exact gradients, from theta (R, d), and its mean."""
-    wanted = np.asarray(times, dtype=np.int64)
+    wanted = increasing_times(times)
     if momdp.M == _OBJECTIVES:
         return _gaps(momdp, theta, wanted, alpha=alpha, beta=beta, eta=eta)
     firm = FIRM(alpha=alpha, beta=beta, normalise=False, eta=eta)
@@ -110,7 +113,7 @@ def _gaps(
         np.array([seed & (2**64 - 1), seed >> 64], dtype=np.uint64),
         clients,
         B,
-        times,
+        np.array(times),  # as it is read-only, it would be compiled once more
         gaps,
         means,
     )

@@ -7,10 +7,10 @@ not know, such as FedCMOO, goes through :mod:`mgda.runs`, to which the tests com
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from experiments.firm._loops import training_runs
-from linsys.validate import Array, InputError
+from linsys.validate import Array, InputError, increasing_times
 from mgda.actor_critic import ActorCritic
 from mgda.federated import Federated, as_numpy
 from mgda.firm import FIRM
@@ -24,15 +24,16 @@ __all__ = ["stepwise", "trained"]
 _OBJECTIVES, _SAMPLINGS = 2, ("markov", "restarted")
 
 
-def trained(
-    algorithm: Federated, oracle: ActorCritic, times: NDArray[np.int64]
-) -> tuple[Array, Array]:
+def trained(algorithm: Federated, oracle: ActorCritic, times: ArrayLike) -> tuple[Array, Array]:
     """Returns (n, R, M), from the first term on, and weights (n, R, C, M) at increasing ``times``.
 
     Runs start at theta = 0.
+
+    Raises:
+        InputError: times that do not increase, steps that overflow.
     """
     if _is_known(algorithm) and _is_known_oracle(oracle):
-        return _compiled(algorithm, oracle, times)
+        return _compiled(algorithm, oracle, increasing_times(times))
     return stepwise(algorithm, oracle, times)
 
 
@@ -51,16 +52,14 @@ def _is_known_oracle(oracle: ActorCritic) -> bool:
     return two and from_zero and counted and tabular and oracle.sampling in _SAMPLINGS
 
 
-def stepwise(
-    algorithm: Federated, oracle: ActorCritic, times: NDArray[np.int64]
-) -> tuple[Array, Array]:
+def stepwise(algorithm: Federated, oracle: ActorCritic, times: ArrayLike) -> tuple[Array, Array]:
     """Returns and weights as of :func:`trained`, of any algorithm, step by step."""
-    clients = oracle.clients
-    objectives, due = MeanReturn(clients, first=0), frozenset(times.tolist())
+    clients, wanted = oracle.clients, increasing_times(times)
+    objectives, due = MeanReturn(clients, first=0), frozenset(wanted.tolist())
     start = np.zeros((oracle.replicates, len(clients), clients.model.d))
     returns, weights = [], []
     for before, _, after in iterate(
-        algorithm, oracle, algorithm.init(start, oracle), int(times[-1]) + 1
+        algorithm, oracle, algorithm.init(start, oracle), int(wanted[-1]) + 1
     ):
         if before.t in due:
             assert after.weights is not None

@@ -304,3 +304,15 @@ def test_runs_that_are_not_finite_are_refused() -> None:
     momdp = sample_momdp(4, states=3, actions=2, gamma=0.7)
     with pytest.raises(InputError, match="overflow"):
         exact_gaps(momdp, np.full((2, 6), np.nan), [0, 9], alpha=0.1, beta=0.05, eta=1.0)
+
+
+@pytest.mark.parametrize("times", [[0, 5, 5], [3, 1], [-1, 2], []])
+@pytest.mark.parametrize("objectives", [2, 3])
+def test_times_that_do_not_increase_are_refused(times: list[int], objectives: int) -> None:
+    config = FloorConfig(objectives=objectives, relax=1.0, replicates=30)
+    floor = config.floor(0)
+    with pytest.raises(InputError, match="`times` must be"):
+        sampled_gaps(config, floor, CURVES[PLAIN], 0, 2, 4, floor.theta, times)
+    theta = np.zeros((2, floor.momdp.d))
+    with pytest.raises(InputError, match="`times` must be"):
+        exact_gaps(floor.momdp, theta, times, alpha=0.1, beta=0.05, eta=1.0)

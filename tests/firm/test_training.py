@@ -107,3 +107,13 @@ def test_runs_that_are_not_finite_are_refused() -> None:
     for runs in (trained, stepwise):
         with pytest.raises(InputError, match="must"):
             runs(FIRM(alpha=1.0), oracle, TIMES)
+
+
+@pytest.mark.parametrize("times", [[0, 5, 5], [3, 1], [-1, 2], [], [0.0, 1.0]])
+@pytest.mark.parametrize("algorithm", [FIRM(alpha=1.0, K=2), FedCMOO(alpha=1.0, K=3)])
+def test_times_that_do_not_increase_are_refused(algorithm: Federated, times: Any) -> None:
+    for runs in (trained, stepwise):
+        with pytest.raises(InputError, match="`times` must be"):
+            runs(algorithm, oracle_of(False), times)
+    returns, _ = trained(algorithm, oracle_of(False), [0, 5])
+    assert returns.shape == (2, 2, 2)
