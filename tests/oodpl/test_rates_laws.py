@@ -113,6 +113,22 @@ def test_the_floor_of_the_outer_loop_is_that_of_its_linear_recursion() -> None:
     assert late == pytest.approx(law.floor(1e-3, C), rel=1e-2)
 
 
+def test_the_curvature_of_the_outer_loss_is_that_of_every_domains_own() -> None:
+    """Domains with factors beta of their own, one of them with a bounded reward."""
+    first, second, third = (oracle.domain for oracle in ORACLES)
+    bounded = replace(second, reward=TanhReward(second.reward.xi, s=3.0))
+    oracles = [
+        DomainOracle(domain=domain, beta=beta)
+        for domain, beta in ((first, 1.5), (bounded, 2.0), (third, 4.0))
+    ]
+    slopes = derivative(lambda phi: meta_loss(oracles, phi).gradient, DRAWN.phi)
+    hessian = OuterLoop(oracles, DRAWN.phi).hessian
+    # gradients that agree to 1e-13, differences over 2e-5
+    np.testing.assert_allclose(hessian, (slopes + slopes.T) / 2.0, atol=1e-8)
+    for other in (ORACLES, [oracles[0]] * 3):
+        assert np.abs(OuterLoop(other, DRAWN.phi).hessian - hessian).max() > 1e-4
+
+
 def test_covariances_of_hypergradients() -> None:
     """Within and between domains they add up to that of a random pair of a random domain."""
     law = OuterLoop(ORACLES, DRAWN.phi)

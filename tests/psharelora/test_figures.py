@@ -272,6 +272,15 @@ def test_small_logits_cost_four_times_the_free_parameters() -> None:
         assert law.bias.max() < 1e-12
 
 
+def test_laws_are_not_those_of_other_users() -> None:
+    users = isotropic_users(1.0, 0.1)
+    started = PreferenceSystem(users.psi, 0.5 * np.ones(users.psi.shape[1:]), users.Delta)
+    bounded = PreferenceSystem(users.psi, users.Theta_init[0], users.Delta, link="tanh")
+    for other, found in ((started, "entries up to 0.5"), (bounded, "link='tanh'")):
+        with pytest.raises(InputError, match=f"linear rewards and Theta_init = 0.*found.*{found}"):
+            laws(other, 1)
+
+
 @pytest.mark.slow
 def test_laws_are_those_of_estimates_from_data() -> None:
     """Means over 100 data sets, with a tail that no rank-1 class holds."""

@@ -34,7 +34,7 @@ import numpy as np
 
 from experiments.oodpl import _lanes as lanes
 from experiments.oodpl.rates._rate_losses import exact_losses
-from linsys.bilevel import DomainOracle, implicit, optimum_sensitivity
+from linsys.bilevel import DomainOracle, TanhReward, implicit, optimum_sensitivity
 from linsys.validate import Array
 
 __all__ = ["InnerLoop", "OuterLoop", "derivative"]
@@ -166,7 +166,7 @@ class OuterLoop:
     """The outer loop over domains near a minimum phi of L.
 
     Args:
-        oracles: of the domains, each as likely as the others, all with one beta.
+        oracles: of the domains, each as likely as the others; their factors beta may differ.
         phi: the minimum, shape (q,).
     """
 
@@ -176,11 +176,17 @@ class OuterLoop:
     @cached_property
     def hessian(self) -> Array:
         """The Hessian of L, shape (q, q)."""
-        domains, beta = [oracle.domain for oracle in self.oracles], self.oracles[0].beta
-        jacobian = derivative(
-            lambda phi: exact_losses(domains, beta, phi[None]).gradients[0], self.phi
-        )
+        jacobian = derivative(self._slope, self.phi)
         return (jacobian + jacobian.T) / 2.0
+
+    def _slope(self, phi: Array) -> Array:
+        """The gradient of L, shape (q,)."""
+        total = np.zeros_like(phi)
+        for oracle in self.oracles:
+            reward = oracle.domain.reward
+            s = reward.s if isinstance(reward, TanhReward) else np.inf
+            total += exact_losses([oracle.domain], oracle.beta, phi[None], s).gradients[0]
+        return total / len(self.oracles)
 
     @cached_property
     def between(self) -> Array:

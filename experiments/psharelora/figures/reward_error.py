@@ -54,7 +54,7 @@ from experiments.psharelora._rate_systems import Family
 from linsys.preference.counts import fit_counts
 from linsys.preference.instances import isotropic_features
 from linsys.preference.systems import PreferenceSystem
-from linsys.validate import Array, check_integer
+from linsys.validate import Array, InputError, check_integer
 
 NAMES = ("shared", "local", "global", "full")
 #: Pairs of estimators of which the second is better with more data.
@@ -214,7 +214,16 @@ def estimates(
 
 
 def laws(system: PreferenceSystem, k: int) -> Mapping[str, BiasAndVariance]:
-    """The laws of the four estimators, for users with Theta_init = 0."""
+    """The laws of the four estimators, for users with linear rewards and Theta_init = 0.
+
+    Raises:
+        InputError: other users.
+    """
+    if system.link != "linear" or system.Theta_init.any():
+        raise InputError(
+            "`system` must have linear rewards and Theta_init = 0, for which these laws are; found "
+            f"link={system.link!r} and entries up to {np.abs(system.Theta_init).max():.6g}"
+        )
     truth, users = system.probabilities(), range(system.N)
     shown = np.broadcast_to(system.pair_weights, (1, *truth.shape))
     X = np.subtract(*system.psi[system.pairs.T])
