@@ -30,7 +30,7 @@ def operator_norms(matrices: Numbers) -> Numbers:
     if matrices.shape[-1] == 1:
         return np.asarray(np.abs(matrices[:, 0, 0]))
     largest = eigenvalue_range(np.swapaxes(matrices, 1, 2) @ matrices)[:, 1]
-    return _objects([_root(value) for value in largest], (len(matrices),))
+    return _objects([root(value) for value in largest], (len(matrices),))
 
 
 def eigenvalue_range(matrices: Numbers) -> Numbers:
@@ -78,7 +78,7 @@ def _balls(matrix: Numbers) -> list[list[Ball]]:
     return [[as_ball(entry) for entry in row] for row in matrix]
 
 
-def _root(number: Ball) -> Ball:
+def root(number: Ball) -> Ball:
     """The square root of a number that is known not to be negative."""
     return made(number.value, True).sqrt()
 
@@ -118,7 +118,7 @@ def _extreme_eigenvalues(rows: list[list[Ball]]) -> tuple[Ball, Ball]:
     if d == 2:
         centre = (rows[0][0] + rows[1][1]) / 2
         half, off = (rows[0][0] - rows[1][1]) / 2, rows[0][1]
-        radius = _root(half * half + off * off)
+        radius = root(half * half + off * off)
         return centre - radius, centre + radius
     matrix, exact = _values(rows)
     if exact:
@@ -148,8 +148,8 @@ def _extreme_roots(factors: Sequence[tuple[Any, int]]) -> tuple[Ball, Ball]:
 def _root_of_two(gram: Numbers) -> Numbers:
     """sqrt(C) = (C + r I) / sqrt(tr C + 2 r) with r = sqrt(det C), of positive semidefinite C."""
     (a, b), (_, c) = _balls(gram)
-    r = _root(a * c - b * b)
-    scale = _root(a + c + 2 * r)
+    r = root(a * c - b * b)
+    scale = root(a + c + 2 * r)
     if scale == 0:
         return gram
     return np.asarray((gram + r * np.eye(2, dtype=int)) / scale)

@@ -47,6 +47,7 @@ __all__ = [
     "larger",
     "made",
     "no_cases",
+    "open_answer",
     "smaller",
 ]
 
@@ -484,7 +485,7 @@ def _compare(number: Ball, other: Any, relation: str) -> Any:
         return True
     if opposite(a, b):
         return False
-    return _answer(f"{number} {relation} {other}")
+    return open_answer(f"{number} {relation} {other}")
 
 
 #: A relation that is sure of a number beside zero, and what is then false.
@@ -500,7 +501,12 @@ _RELATIONS: dict[str, tuple[Callable[[Any, Any], bool], Callable[[Any, Any], boo
 }
 
 
-def _answer(question: str) -> bool:
+def open_answer(question: str) -> bool:
+    """How an open comparison comes out in the case under evaluation.
+
+    Raises:
+        Undecided: cases are not looked at.
+    """
     if State.answers is None:
         raise Undecided(f"{question}: the balls leave it open")
     if State.given == len(State.answers):

@@ -25,6 +25,7 @@ from ratecheck._certify.certificate import EVERY, MET, digits, of_identity
 from ratecheck._certify.check import FORMAT, Wrong, apart, in_a_line, interval
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, enclose
 from ratecheck._certify.every_branch import Open
+from ratecheck._certify.formula import check_program
 from ratecheck._certify.gram import certificate as theorems
 from ratecheck._certify.identities import COMBINATIONS, Decided, decide
 from ratecheck._certify.stated import (
@@ -48,7 +49,7 @@ _KEYS = {
     constants.KIND: constants.KEYS,
 }
 _MORE = {
-    "counterexample": set[str](),
+    "counterexample": {"formula"},
     "identity": {"left", "every_branch", "open", "differ", "ways", "empty", "ties", "whole"},
     theorems.KIND: theorems.MORE,
     constants.KIND: constants.MORE,
@@ -127,19 +128,16 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
         )
     if content["relation"] != claim.relation:
         raise Refused(f"`relation` must be {claim.relation}; found {content['relation']!r}")
-    if kind == theorems.KIND:
-        try:
+    try:
+        if kind == theorems.KIND:
             return theorems.check(content, item)
-        except Wrong as error:
-            raise Refused(str(error)) from None
-    if kind == constants.KIND:
-        try:
+        if kind == constants.KIND:
             return constants.verify(content, claim)
-        except Unprovable as error:
-            raise Refused(str(error)) from None
-    return (
-        _identity(content, item, claim) if kind == "identity" else _counterexample(content, claim)
-    )
+        if kind == "identity":
+            return _identity(content, item, claim)
+        return _counterexample(content, claim)
+    except (Wrong, Unprovable) as error:
+        raise Refused(str(error)) from None
 
 
 def _kind(content: Mapping[str, Any]) -> str:
@@ -176,10 +174,7 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
     wanted = sizes if content["branches"] == EVERY else content.get("every_branch", [])
     if not isinstance(wanted, list) or not all(json.dumps(one) in given for one in wanted):
         raise Refused(f"`every_branch` must be some of the `sizes`; found {wanted!r:.80}")
-    try:
-        check_left(content, min(len(every), COMBINATIONS) - len(given))
-    except Unprovable as error:
-        raise Refused(str(error)) from None
+    check_left(content, min(len(every), COMBINATIONS) - len(given))
     try:
         decided = decide(claim, sizes=sizes, every=wanted)
     except (Unprovable, Broken) as error:
@@ -200,10 +195,7 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
             raise Refused(f"`{name}` must not be there; found {content[name]!r:.80}")
         if name not in content or not same(content[name], true[name]):
             raise Refused(f"`{name}` must be {true[name]}; found {content.get(name)!r:.80}")
-    try:
-        check_open(content, true["branches"] == MET, len(given) - len(wanted))
-    except Unprovable as error:
-        raise Refused(str(error)) from None
+    check_open(content, true["branches"] == MET, len(given) - len(wanted))
     which = "all" if decided.all_sizes else f"{len(decided.sizes)} combinations of"
     where = f"{of_whole(true)}{_where(decided)}"
     return f"identity: true for {which} sizes{where}, but for a chance below 2^-{CHANCE}"
@@ -228,6 +220,7 @@ def _counterexample(content: Mapping[str, Any], claim: Claim) -> str:
         if apart(claim.relation, case.measured, case.bound) <= 0:
             raise Refused(f"`cases` must break the claim; found entry {case.entry} that does not")
     _compare(content, stated, claim)
+    check_program(content, claim)
     first = content["cases"][0]
     return (
         f"violated: measured in [{', '.join(first['measured'])}], bound in "

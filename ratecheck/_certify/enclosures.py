@@ -8,7 +8,7 @@ proved has to hold both times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -147,7 +147,7 @@ def _evaluated(claim: Claim, instance: Mapping[str, Any], bits: int, by: By) -> 
     met = {name: _met(claim, predicates[name], views) for name in predicates}
     sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
     measured, bound = ([_ball(x) for x in side.ravel().tolist()] for side in sides)
-    case = _worst(claim.relation, measured, bound, by)
+    case = worst(claim.relation, measured, bound, by)
     exact = measured[case.entry].exact and bound[case.entry].exact
     return Enclosed((case,), met, constants, 0 if exact else bits)
 
@@ -165,7 +165,9 @@ def _ball(value: Any) -> Ball:
     return ball
 
 
-def _worst(relation: Relation, measured: list[Ball], bound: list[Ball], by: By) -> Case:
+def worst(
+    relation: Relation, measured: Sequence[Ball], bound: Sequence[Ball], by: By = apart
+) -> Case:
     """The entry of which this is largest, of those whose enclosures are bounded."""
     cases: list[Case] = []
     reason = "there is no entry"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import time
@@ -16,6 +17,7 @@ from ratecheck._certify.at_a_point import Broken
 from ratecheck._certify.certificate import of_counterexample, of_identity
 from ratecheck._certify.constants import Doing, constant as enclose_constant
 from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
+from ratecheck._certify.formula import with_formula
 from ratecheck._certify.gram.certificate import of_theorem
 from ratecheck._certify.gram.declared import Theorem, theorem_of
 from ratecheck._certify.gram.solve import Unproved
@@ -130,7 +132,17 @@ def prove(
     further away than those that are ``known``.
     """
     started = time.process_time()
-    return _timed(_prove(item, instance, limit, known), started)
+    return _with_formula(_timed(_prove(item, instance, limit, known), started), item, limit)
+
+
+def _with_formula(proof: Proof, item: Item, limit: float) -> Proof:
+    """A proof that a claim is false with the formula as a program, if that shows it by itself."""
+    if proof.certificate is None or proof.certificate["kind"] != "counterexample":
+        return proof
+    assert isinstance(item.entry, Claim)
+    with contextlib.suppress(Unprovable, TimeLimit), time_limit(limit):
+        return replace(proof, certificate=with_formula(proof.certificate, item.entry))
+    return proof
 
 
 def _timed(proof: Proof, started: float) -> Proof:
@@ -202,7 +214,7 @@ def prove_constant(
     try:
         certificate, reason = enclose_constant(item, sizes, limit, state=state, doing=doing)
     except Broken as error:
-        return _timed(_broken(item, error, limit), started)
+        return _with_formula(_timed(_broken(item, error, limit), started), item, limit)
     proof = Proof(item.id, certificate, reason)
     return proof if goes_on else _timed(proof, started)
 

@@ -216,9 +216,12 @@ def test_an_unknown_claim_is_refused() -> None:
 
 
 def test_a_checker_that_compares_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The refusals come from the comparison with what is computed anew."""
+    """The refusals come from the comparison with what is computed anew, and from the formula."""
     monkeypatch.setattr(against_claims, "_compare", lambda *_: None)
     name, change, _ = FALSE["a moved enclosure"]
+    with pytest.raises(Refused, match="`formula` must break the claim by itself"):
+        verify(changed(name, change))
+    monkeypatch.setattr(against_claims, "check_program", lambda *_: None)
     assert verify(changed(name, change)).startswith("violated")
 
 

@@ -145,6 +145,14 @@ def test_the_page_says_what_the_certificates_leave_open() -> None:
         assert said in page, said
     lines = len(Path("ratecheck/_certify/check.py").read_text().splitlines())
     assert f"`check.py`, {lines} lines on the standard library" in page
+    false = [one for one in every if one["kind"] == "counterexample"]
+    alone, of_formulas = (
+        sum("formula" in one for one in false),
+        "ratecheck/_certify/check_formula.py",
+    )
+    lines = len(Path(of_formulas).read_text().splitlines())
+    assert f"{theorems} theorems and {alone} of {len(false)} false claims" in page
+    assert f"`check_formula.py`, {lines} lines on the standard library and python-flint" in page
 
 
 #: What a bound has that is proved for vectors of every dimension.

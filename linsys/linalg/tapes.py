@@ -1,0 +1,175 @@
+"""A formula as a program: operations on numbers, each once, and comparisons with their outcomes.
+
+A :class:`Tape` is what :mod:`linsys.linalg.recorded` writes on.
+
+>>> tape = Tape()
+>>> x, one = tape.given(), tape.constant(1)
+>>> tape.leaf("0", x, tape.place("+", x, one))
+>>> print(tape.text())
+in
+const 1
++ 2 1
+= 0 0 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from linsys.linalg.balls import open_answer
+
+__all__ = ["ANY", "NOT_NEGATIVE", "OPPOSITE", "POSITIVE", "Tape", "TooLong", "Unrecorded"]
+
+#: A program of more operations and comparisons is not recorded.
+MOST = 200_000
+#: Of a number nothing is known, or that it is not negative, or that it is above zero.
+ANY, NOT_NEGATIVE, POSITIVE = 0, 1, 2
+#: Each relation by the signs of a - b for which it holds.
+_HOLDS: dict[str, frozenset[int]] = {
+    "<": frozenset((-1,)),
+    "<=": frozenset((-1, 0)),
+    "==": frozenset((0,)),
+    ">=": frozenset((0, 1)),
+    ">": frozenset((1,)),
+    "!=": frozenset((-1, 1)),
+}
+OPPOSITE = {"<": ">=", "<=": ">", "==": "!=", ">=": "<", ">": "<=", "!=": "=="}
+
+
+class Unrecorded(ArithmeticError):
+    """Why a formula is no program of these operations, in a line."""
+
+
+class TooLong(Unrecorded):
+    """The program is longer than is recorded."""
+
+
+class Tape:
+    """Operations and comparisons, as they were made."""
+
+    def __init__(self) -> None:
+        #: Every operation with the numbers of those that it takes, or with a constant's text.
+        self.lines: list[tuple[Any, ...]] = []
+        #: Constants that are known rationals, by their place.
+        self.constants: dict[int, Any] = {}
+        #: What is known of each number's sign.
+        self.signs: list[int] = []
+        self._known: dict[tuple[Any, ...], int] = {}
+        #: Comparisons of the case that is recorded now, and the leaves with those of their cases.
+        self._path: list[tuple[Any, ...]] = []
+        self._between: dict[tuple[int, int], frozenset[int]] = {}
+        self.leaves: list[tuple[list[tuple[Any, ...]], list[Any]]] = []
+
+    def given(self, sign: int = ANY) -> int:
+        """The place of one more number that the formula is given."""
+        return self._add(("in", *("", ">=", ">")[sign].split()), sign)
+
+    def place(self, operation: str, *of: Any) -> int:
+        """Where an operation's result stands: anew, or where it was made before."""
+        if operation in "+*":
+            of = tuple(sorted(of))
+        key = operation, *of
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._add(key, _sign(operation, of, self.signs))
+        return found
+
+    def _add(self, line: tuple[Any, ...], sign: int) -> int:
+        if len(self.lines) + len(self._path) > MOST:
+            raise TooLong(f"the program has over {MOST:,} operations")
+        self.lines.append(line)
+        self.signs.append(sign)
+        return len(self.lines) - 1
+
+    def constant(self, value: Any) -> int:
+        """The place of a known rational."""
+        key = "const", str(value)
+        found = self._known.get(key)
+        if found is None:
+            sign = POSITIVE if value > 0 else NOT_NEGATIVE if value == 0 else ANY
+            found = self._known[key] = self._add(key, sign)
+            self.constants[found] = value
+        return found
+
+    def start(self) -> None:
+        """Begin another case."""
+        self._path, self._between = [], {}
+
+    def compared(self, relation: str, a: int, b: int, outcome: bool, is_open: bool) -> bool:
+        """Write down how a comparison came out."""
+        if is_open:
+            self._path.append(("?", relation, a, b))
+        else:
+            self._path.append(("!", relation if outcome else OPPOSITE[relation], a, b))
+        return outcome
+
+    def by_signs(self, relation: str, a: int, b: int) -> bool:
+        """How a comparison comes out by signs or by others; both ways where it is open."""
+        turned = a > b
+        if turned:
+            a, b = b, a
+            relation = relation.translate(str.maketrans("<>", "><"))
+        left = self._between.get((a, b), frozenset((-1, 0, 1))) & self._possible(a, b)
+        if left <= _HOLDS[relation] or not left & _HOLDS[relation]:
+            return left <= _HOLDS[relation]
+        outcome = open_answer(f"{relation} of numbers {a} and {b}")
+        self._between[a, b] = left & _HOLDS[relation if outcome else OPPOSITE[relation]]
+        return self.compared(relation, a, b, outcome, True)
+
+    def _possible(self, a: int, b: int) -> frozenset[int]:
+        """The signs that a - b may have."""
+        for one, zero, turn in ((a, b, 1), (b, a, -1)):
+            known = self.constants.get(zero)
+            if known is not None and known <= 0 and self.signs[one] >= NOT_NEGATIVE:
+                strict = known < 0 or self.signs[one] == POSITIVE
+                return frozenset((turn,)) if strict else frozenset((turn, 0))
+        return frozenset((-1, 0, 1))
+
+    def leaf(self, *told: int | str) -> None:
+        """End the case: the places that are its result, and plain words."""
+        self.leaves.append((self._path, [*told]))
+
+    def text(self) -> str:
+        """The program, of what is needed alone; places are told by how far back they are."""
+        tree: list[tuple[Any, ...]] = []
+        for number, (path, told) in enumerate(self.leaves):
+            begin = 0
+            if number:  # where the case before this one took the other way
+                forks = [k for k, one in enumerate(path) if one[0] == "?"]
+                before = self.leaves[number - 1][0]
+                begin = 1 + max(k for k in forks if path[: k + 1] == before[: k + 1])
+            tree += [*path[begin:], ("=", *told)]
+        needed = {x for line in tree for x in line if isinstance(x, int)}
+        needed |= {k for k, line in enumerate(self.lines) if line[0] == "in"}
+        for place in range(len(self.lines) - 1, -1, -1):
+            if place in needed and self.lines[place][0] not in ("in", "const"):
+                needed |= {x for x in self.lines[place][1:] if isinstance(x, int)}
+        new = {place: number for number, place in enumerate(sorted(needed))}
+        said = []
+        for place in sorted(needed):
+            words = [new[place] - new[x] if isinstance(x, int) else x for x in self.lines[place]]
+            said.append(" ".join(map(str, words)))
+        for line in tree:
+            said.append(" ".join(str(new[x]) if isinstance(x, int) else x for x in line))
+        return "\n".join(said)
+
+
+def _sign(operation: str, of: Sequence[Any], signs: Sequence[int]) -> int:
+    """What is known of the sign of an operation's result."""
+    if operation == "exp":
+        return POSITIVE
+    if operation in ("const", "rounded", "-", "neg", "log", "sin", "cos", "atan", "least", "most"):
+        return ANY
+    each = [signs[x] for x in of if isinstance(x, int)]
+    if operation == "+":
+        return max(each) if min(each) else ANY
+    if operation == "*" and of[0] == of[1]:
+        return max(NOT_NEGATIVE, each[0])
+    if operation == "/":
+        return each[0] if min(each) else ANY
+    if operation in ("abs", "root", "length"):
+        return max(NOT_NEGATIVE, each[0])
+    if operation == "acos":
+        return NOT_NEGATIVE
+    return {"max": max, "min": min, "*": min}.get(operation, lambda _: ANY)(each)
