@@ -60,6 +60,9 @@ Structure = Literal["left", "right", "neither"]
 
 #: The three methods of the paper.
 OURS = ("SI", "G", "WU")
+#: Instances of a block. A process chooses learning rates once for all blocks of a case, which takes
+#: as long as some of them.
+_TOGETHER = 6
 #: Names of the references in figures.
 BEST, START = "best possible", "no training"
 REFERENCES = {BEST: rc.Look("#000000", line=":"), START: rc.Look("#7F7F7F", line="--")}
@@ -93,6 +96,16 @@ class LabelerConfig(rc.Config):
     )
     instances: int = rc.param(6, low=3, doc="draws for the comparison.")
     tuning: int = rc.param(1, low=1, doc="further draws, on which learning rates are chosen.")
+
+    def pieces(self, structures: Sequence[str], cases: Sequence[float]) -> list[rc.Block]:
+        """The instances of every structure and case, some at a time."""
+        firsts = range(0, self.instances, _TOGETHER)
+        return [
+            {"structure": structure, "case": case, "first": first}
+            for structure in structures
+            for case in cases
+            for first in firsts
+        ]
 
     def draw(self, structure: Structure, own: Sequence[float], instance: int) -> Instance:
         """One instance; negative numbers are those for tuning."""
@@ -222,28 +235,48 @@ def accuracies(
     return np.stack([drawn.test.accuracy(start + oracle.delta(state.X)) for state in states])
 
 
-def compute(config: Any, block: rc.Block, context: rc.Context) -> rc.Columns:
-    """Choose the rate of every method, then train all on all instances.
+def _trained(
+    config: LabelerConfig,
+    structure: Structure,
+    own: tuple[float, ...],
+    runs: Sequence[tuple[str, float]],
+    instance: int,
+) -> Array:
+    """After training on an instance by these methods with their rates: shape (runs, N)."""
+    drawn = config.draw(structure, own, instance)
+    return accuracies(config, drawn, runs, config.derive("run", instance))
 
-    Blocks have ``structure`` and ``case``; ``config.own_of(case)`` are the shares. A row is a
-    method, an instance and a labeler.
-    """
-    structure, names = block["structure"], list(config.methods)
-    own = config.own_of(block["case"])
 
-    def trained(runs: Sequence[tuple[str, float]], instance: int) -> Array:
-        drawn = config.draw(structure, own, instance)
-        return accuracies(config, drawn, runs, config.derive("run", instance))
-
+@lru_cache(maxsize=16)
+def _chosen(
+    config: LabelerConfig, structure: Structure, own: tuple[float, ...]
+) -> tuple[tuple[str, float], ...]:
+    """Every method with the rate that is best for it."""
+    names = config.methods
     tried = [(name, rate) for name in names for rate in config.rates]
-    scores = np.mean([trained(tried, -1 - j).mean(axis=1) for j in range(config.tuning)], axis=0)
-    best = scores.reshape(len(names), -1).argmax(axis=1)
-    runs = [(name, config.rates[j]) for name, j in zip(names, best, strict=True)]
-    instances = range(config.instances)
+    drawn = [-1 - j for j in range(config.tuning)]
+    each = [_trained(config, structure, own, tried, i).mean(axis=1) for i in drawn]
+    best = np.mean(each, axis=0).reshape(len(names), -1).argmax(axis=1)
+    return tuple((name, config.rates[j]) for name, j in zip(names, best, strict=True))
+
+
+def compute(config: Any, block: rc.Block, context: rc.Context) -> rc.Columns:
+    """Choose the rate of every method, then train all on the instances of the block.
+
+    Blocks have ``structure``, ``case`` and the ``first`` instance; ``config.own_of(case)`` are the
+    shares. A row is a method, an instance and a labeler.
+    """
+    structure, own = block["structure"], config.own_of(block["case"])
+    instances = range(block["first"], min(block["first"] + _TOGETHER, config.instances))
+    runs = _chosen(config, structure, own)
     tests = [config.draw(structure, own, i).test for i in instances]
     return rc.long_table(
-        {"method": names, "instance": list(instances), "labeler": np.arange(len(own))},
-        accuracy=np.stack([trained(runs, i) for i in instances], axis=1),
+        {
+            "method": [name for name, _ in runs],
+            "instance": list(instances),
+            "labeler": np.arange(len(own)),
+        },
+        accuracy=np.stack([_trained(config, structure, own, runs, i) for i in instances], axis=1),
         best=np.stack([test.best for test in tests]),
         start=np.stack([test.accuracy(test.system.Theta_init) for test in tests]),
         slope=np.array([[test.slope] for test in tests]),

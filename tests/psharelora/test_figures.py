@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 
 import ratecheck as rc
+from experiments.psharelora import _labelers
 from experiments.psharelora._labelers import (
     LabelerConfig,
     Test,
     accuracies,
     count,
     label_factors,
+    per_labeler,
 )
 from experiments.psharelora.figures import fig1, fig2, fig3, reward_error, value_gap
 from experiments.psharelora.figures.reward_error import (
@@ -192,6 +194,33 @@ def test_training_gets_near_what_a_method_can_reach() -> None:
         assert abs(table["accuracy"] - reachable).mean() < 0.02
         assert (reachable - table["start"]).mean() > 0.03  # there is something to learn
     assert (table["best"] - reachable).mean() > 0.04
+
+
+@pytest.mark.parametrize("module", [fig1, fig2, fig3])
+def test_several_blocks_of_the_papers_profile_and_one_of_a_case_at_the_quick_one(
+    module: ModuleType,
+) -> None:
+    quick, paper = (module.EXPERIMENT.profiles[name] for name in ("quick", "paper"))
+    assert len(module.EXPERIMENT.blocks(paper)) >= 4
+    assert {block["first"] for block in module.EXPERIMENT.blocks(quick)} == {0}
+
+
+def test_blocks_of_fewer_instances_have_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment, config = fig2.EXPERIMENT, SMALL[fig2]
+
+    def tables() -> list[rc.Table]:
+        blocks = experiment.blocks(config)
+        return [rc.Table(experiment.compute(config, one, rc.Context())) for one in blocks]
+
+    [whole] = tables()
+    monkeypatch.setattr(_labelers, "_TOGETHER", 2)
+    parts = tables()
+    assert len(parts) == 2
+    for name, value in product(config.methods, ("accuracy", "best", "start", "slope", "rate")):
+        columns = [per_labeler(part, value, method=name) for part in parts]
+        expected = per_labeler(whole, value, method=name)
+        np.testing.assert_array_equal(np.concatenate(columns), expected)
+        assert value == "rate" or (expected[:1] != expected[1:]).any(axis=1).all()
 
 
 def test_the_threshold_is_what_own_factors_cost() -> None:

@@ -124,6 +124,11 @@ def _band(
     return rc.mean_band(np.column_stack(columns))
 
 
+def blocks(config: Fig1Config) -> list[rc.Block]:
+    """The instances of every share."""
+    return config.pieces(("left",), config.own)
+
+
 EXPERIMENT = rc.Experiment(
     id="psl/fig1",
     title="Accuracy of seven ways to train modules for five labelers",
@@ -133,7 +138,7 @@ EXPERIMENT = rc.Experiment(
         "quick": Fig1Config(),
         "paper": Fig1Config(own=(0.01, 0.05, 0.2, 0.6), samples=5373, instances=12, tuning=3),
     },
-    blocks=rc.Grid({"structure": ("left",), "case": "own"}),
+    blocks=blocks,
     compute=compute,
     analyse=analyse,
     panels=rc.Panel("share of its own that a labeler has", "test accuracy", title=PANEL),

@@ -122,6 +122,11 @@ def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     return figure
 
 
+def blocks(config: Fig2Config) -> list[rc.Block]:
+    """The instances."""
+    return config.pieces(("left",), (0.0,))
+
+
 EXPERIMENT = rc.Experiment(
     id="psl/fig2",
     title="Accuracy for every labeler",
@@ -131,7 +136,7 @@ EXPERIMENT = rc.Experiment(
         "quick": Fig2Config(),
         "paper": Fig2Config(samples=5373, instances=24, tuning=4),
     },
-    blocks=rc.Grid({"structure": ("left",), "case": (0.0,)}),
+    blocks=blocks,
     compute=compute,
     analyse=analyse,
     draw=draw,

@@ -97,6 +97,11 @@ def analyse(config: Fig3Config, table: rc.Table) -> rc.Analysis:
     return rc.Analysis(series, checks, notes)
 
 
+def blocks(config: Fig3Config) -> list[rc.Block]:
+    """The instances of every structure."""
+    return config.pieces(STRUCTURES, (0.0,))
+
+
 EXPERIMENT = rc.Experiment(
     id="psl/fig3",
     title="Sharing up-projections against sharing down-projections",
@@ -106,7 +111,7 @@ EXPERIMENT = rc.Experiment(
         "quick": Fig3Config(),
         "paper": Fig3Config(samples=5373, instances=24, tuning=4),
     },
-    blocks=rc.Grid({"structure": STRUCTURES, "case": (0.0,)}),
+    blocks=blocks,
     compute=compute,
     analyse=analyse,
     panels=rc.Panel("labeler", "test accuracy", ticks="points"),
