@@ -82,24 +82,28 @@ _HINTS = {
 def quiet() -> Iterator[None]:
     """Within the block, warnings are ignored: what a user wrote may divide by zero on the way.
 
-    Also a decorator. NaN and infinity are left to those who use the result.
+    Also a decorator. NaN and infinity are left to those who use the result. In a block within such
+    a block nothing is set: what somebody has asked for in between, such as errors, stays.
     """
-    if _Quiet.now:  # setting it anew takes longer than many a measure
+    if _QUIET.now:  # setting it anew takes longer than many a measure
         yield
         return
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        _Quiet.now = True
+        _QUIET.now = True
         try:
             yield
         finally:
-            _Quiet.now = False
+            _QUIET.now = False
 
 
 class _Quiet(threading.local):
     """Whether a thread is within such a block."""
 
     now = False
+
+
+_QUIET = _Quiet()
 
 
 def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) -> Any:

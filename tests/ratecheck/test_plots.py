@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +235,46 @@ def test_what_is_zero_is_left_out_of_a_logarithmic_axis() -> None:
         figure = rc.draw_panels(series, rc.Panel(log=log))  # type: ignore[arg-type]
         drawn = np.asarray(figure.axes[0].get_lines()[0].get_ydata(), dtype=float)
         assert drawn[np.isfinite(drawn)].tolist() == left
+
+
+class _Circle:
+    """An object that refers to itself, which only the garbage collector can free."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def freed_within(block: AbstractContextManager[None]) -> tuple[bool, bool]:
+    """Whether garbage of many new objects is freed within a block, and whether after it."""
+    with block:
+        circle = weakref.ref(_Circle())
+        first, *_ = gc.get_threshold()
+        assert len([[] for _ in range(2 * first)]) == 2 * first
+        within = circle() is None
+    return within, circle() is None
+
+
+@pytest.fixture
+def _collecting() -> Iterator[None]:
+    assert gc.isenabled()
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*before)
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_collecting")
+def test_garbage_of_a_figure_is_collected_at_its_end() -> None:
+    assert freed_within(plots.collecting_later()) == (False, True)
+    assert gc.isenabled()
+    assert freed_within(nullcontext()) == (True, True)
+    with plots.collecting_later():
+        assert freed_within(plots.collecting_later()) == (False, True)
+        assert not gc.isenabled()
+    with pytest.raises(ZeroDivisionError), plots.collecting_later():
+        raise ZeroDivisionError
+    assert gc.isenabled()
+    gc.disable()  # as somebody may have chosen
+    assert freed_within(plots.collecting_later()) == (False, True)
+    assert not gc.isenabled()
