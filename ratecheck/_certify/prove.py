@@ -15,7 +15,7 @@ from linsys.linalg.balls import Undecided
 from linsys.validate import InputError, check_flag, check_number
 from ratecheck._certify.at_a_point import Broken
 from ratecheck._certify.certificate import of_counterexample, of_identity
-from ratecheck._certify.constants import Doing, constant as enclose_constant
+from ratecheck._certify.constant_search import Doing, constant as enclose_constant
 from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
 from ratecheck._certify.formula import with_formula
 from ratecheck._certify.gram.certificate import of_theorem
@@ -202,7 +202,7 @@ def prove_constant(
     state: Path | None = None,
     doing: Doing = lambda boxes, left, gap: None,
 ) -> Proof:
-    """An interval for the best constant of a bound; see :func:`ratecheck._certify.constants`.
+    """An interval for the best constant of a bound; see :mod:`ratecheck._certify.constants`.
 
     Or that the bound is false, where the search comes upon an instance that breaks it.
 

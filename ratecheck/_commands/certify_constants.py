@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from linsys.validate import InputError
 from ratecheck._claims.claim import Claim
-from ratecheck._claims.space import Fault
+from ratecheck._claims.space import Fault, Sizes
 from ratecheck._discover.catalogue import Item, claims_of_command, find
 from ratecheck._processes import elsewhere
 from ratecheck._processes.pool import call_in_processes
@@ -45,7 +46,6 @@ def prove(
         keep: folder whose certificates.json gets the certificates of claims that have no other.
         as_json: print JSON.
     """
-    from ratecheck._certify.constants import sizes_of_text
     from ratecheck._certify.prove import Proof
 
     wanted = sizes_of_text(sizes) if sizes else None
@@ -137,8 +137,8 @@ def _known(item: Item, sizes: Any, path: Path) -> Any:
     It has to be of the claim as it is and of the sizes that are wanted, and is checked.
     """
     from ratecheck._certify.against_claims import Refused, contents, verify
-    from ratecheck._certify.constants import smallest
     from ratecheck._certify.prove import Proof
+    from ratecheck._certify.ratios import smallest
 
     if not path.is_file() or not isinstance(item.entry, Claim):
         return None
@@ -240,3 +240,18 @@ def _loose(certificate: Any) -> bool:
         return False
     low, high = (float(end) for end in certificate["ratio"])
     return high > 1 and high > _LOOSE * low
+
+
+def sizes_of_text(settings: Sequence[str]) -> Sizes:
+    """Sizes from words such as ``n=2``.
+
+    Raises:
+        InputError: a word is of another form.
+    """
+    sizes: Sizes = {}
+    for word in itertools.chain.from_iterable(text.split(",") for text in settings):
+        name, _, value = word.partition("=")
+        if not name or not value.isdigit():
+            raise InputError(f"`--sizes` must look like n=2,d=1; found {word!r}")
+        sizes[name] = int(value)
+    return sizes

@@ -10,7 +10,6 @@ from linsys.linalg.balls import Undecided
 from linsys.validate import InputError
 from ratecheck._certify.certificate import head, of_counterexample
 from ratecheck._certify.check import Wrong
-from ratecheck._certify.constants import found, verify_found
 from ratecheck._certify.enclosures import BITS, Unprovable, enclose
 from ratecheck._certify.gram.declared import (
     DIGITS,
@@ -22,6 +21,7 @@ from ratecheck._certify.gram.declared import (
 from ratecheck._certify.gram.proof import prove
 from ratecheck._certify.gram.solve import Unproved
 from ratecheck._certify.gram.verify import told, verify
+from ratecheck._certify.ratios import found, verify_found
 from ratecheck._certify.stated import same
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item

@@ -22,7 +22,7 @@ import ratecheck as rc
 from linsys import InputError
 from linsys.linalg.boxes import coordinates
 from linsys.linalg.boxes_arithmetic import box_arithmetic
-from ratecheck._certify import constants
+from ratecheck._certify import constant_search, constants, ratios
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.branch import Branching, grown
 from ratecheck._certify.check import apart
@@ -33,7 +33,7 @@ from ratecheck._certify.prove import prove_constant
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Space
 from ratecheck._commands.app import app
-from ratecheck._commands.certify_constants import line
+from ratecheck._commands.certify_constants import line, sizes_of_text
 from ratecheck._processes.limit import TimeLimit
 from ratecheck._search.search import Effort
 from ratecheck._verdicts import certificates as kept
@@ -53,7 +53,7 @@ def is_verified(name: str) -> bool:
 
 @cache
 def enclosed(name: str, limit: float = 20.0) -> tuple[dict[str, Any] | None, str]:
-    return constants.constant(ITEMS[name], limit=limit)
+    return constant_search.constant(ITEMS[name], limit=limit)
 
 
 def certificate(name: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def test_a_bound_that_is_false_in_a_small_place_is_broken(
     assert verify(dict(proof.certificate)).startswith("violated: ")
     assert of_certificate(proof.certificate) == Evidence.FALSE
     assert "proved false by exact rationals; " in line(proof)
-    monkeypatch.setattr(constants, "_tightest", lambda *arguments: None)  # mutation
+    monkeypatch.setattr(constant_search, "_tightest", lambda *arguments: None)  # mutation
     proof = prove_constant(ITEMS[name], limit=1.0)
     assert proof.certificate is None or proof.certificate["kind"] == "constant"
 
@@ -127,7 +127,7 @@ def test_a_larger_ratio_in_a_small_place_is_what_is_enclosed(
     low, high = map(Fraction, content["ratio"])
     assert low <= Fraction(9, 10) <= high <= Fraction(91, 100)
     assert low > Fraction(89, 100)
-    monkeypatch.setattr(constants, "_tightest", lambda *arguments: None)  # mutation
+    monkeypatch.setattr(constant_search, "_tightest", lambda *arguments: None)  # mutation
     proof = prove_constant(ITEMS["peak"], limit=4.0)
     assert proof.certificate is not None
     assert proof.certificate["ratio"][0] == "0.5"
@@ -160,9 +160,9 @@ def test_the_ratio_of_several_entries_is_the_largest(monkeypatch: pytest.MonkeyP
     low, high = map(Fraction, certificate("entries")["ratio"])
     assert low == Fraction(1, 2) <= high <= Fraction(501, 1000)
     instance = {"a": 0.5, "b": 0.5}
-    assert constants.at_least(claim_of("entries"), instance) == Fraction(1, 2)
-    monkeypatch.setattr(constants, "_quotient", apart)  # mutation: the entry 0 <= 0 is nearest
-    assert constants.at_least(claim_of("entries"), instance) is None
+    assert ratios.at_least(claim_of("entries"), instance) == Fraction(1, 2)
+    monkeypatch.setattr(ratios, "_quotient", apart)  # mutation: the entry 0 <= 0 is nearest
+    assert ratios.at_least(claim_of("entries"), instance) is None
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_bad_input_is_one_line() -> None:
     with pytest.raises(InputError, match="must be an upper or a lower bound"):
         rc.certify("fslora.unbiased", constant=True)
     with pytest.raises(InputError, match="must look like n=2,d=1; found 'n:2'"):
-        constants.sizes_of_text(["n:2"])
-    assert constants.sizes_of_text(["n=2,d=1", "S=3"]) == {"n": 2, "d": 1, "S": 3}
+        sizes_of_text(["n:2"])
+    assert sizes_of_text(["n=2,d=1", "S=3"]) == {"n": 2, "d": 1, "S": 3}
 
 
 def without_a_leaf(content: dict[str, Any]) -> None:
@@ -310,14 +310,14 @@ def test_a_tree_that_is_not_confirmed_is_found_level_by_level(
     roots = bytes(Branching(problem(claim_of("product"), {}), 0.2501).roots)
     undivided = base64.b85encode(zlib.compress(roots)).decode()
     monkeypatch.setattr(Branching, "tree", lambda self: undivided)
-    content, reason = constants.constant(ITEMS["product"], limit=20.0)
+    content, reason = constant_search.constant(ITEMS["product"], limit=20.0)
     assert content is not None, reason
     assert content["tree"] != undivided
     assert verify(content)
     with pytest.raises(Unprovable, match="has more than 3 boxes"):
         grown(problem(claim_of("product"), {}), 0.2501, 0.2501, 3)
-    monkeypatch.setattr(constants, "_GROWN", 0)
-    content, reason = constants.constant(ITEMS["product"], limit=20.0)
+    monkeypatch.setattr(constant_search, "_GROWN", 0)
+    content, reason = constant_search.constant(ITEMS["product"], limit=20.0)
     assert (content, reason.partition(" that")[0]) == (None, "the tree")
 
 
@@ -422,7 +422,7 @@ def test_charts_of_other_coordinates_are_refused(chart: Any) -> None:
 @pytest.mark.slow
 def test_where_both_sides_vanish_on_a_line_a_chart_shows_the_constant() -> None:
     sizes = {"n": 3}
-    content, reason = constants.constant(ITEMS["apart"], sizes, limit=40.0)
+    content, reason = constant_search.constant(ITEMS["apart"], sizes, limit=40.0)
     assert content is not None, reason
     assert content["charts"]
     low, high = map(Fraction, content["ratio"])
@@ -548,15 +548,15 @@ def {name}(i):
     assert names(str(file)) == ["mine.four", "mine.one", "mine.two"]
 
 
-def long_search(state: Path, doing: constants.Doing, limit: float = 60.0) -> Any:
-    return constants.constant(ITEMS["product"], limit=limit, state=state, doing=doing)
+def long_search(state: Path, doing: constant_search.Doing, limit: float = 60.0) -> Any:
+    return constant_search.constant(ITEMS["product"], limit=limit, state=state, doing=doing)
 
 
 @pytest.mark.slow
 def test_a_search_that_is_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill between two steps loses what came after the search was kept, and nothing else."""
-    monkeypatch.setattr(constants, "_FIRST", 0.0)  # only the search in the end is kept
-    monkeypatch.setattr(constants, "_KEPT", 0.0)
+    monkeypatch.setattr(constant_search, "_FIRST", 0.0)  # only the search in the end is kept
+    monkeypatch.setattr(constant_search, "_KEPT", 0.0)
     state, counts = tmp_path / "one.npz", list[int]()
 
     def killed(boxes: int, left: int, gap: tuple[float, float]) -> None:
@@ -616,21 +616,21 @@ def long_vectors(x: Any) -> rc.Sides:
 def test_where_a_side_is_zero_at_the_smallest_sizes_all_are_searched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(constants, "EFFORT", LITTLE)
-    monkeypatch.setattr(constants, "_ALL", LITTLE)
+    monkeypatch.setattr(ratios, "EFFORT", LITTLE)
+    monkeypatch.setattr(ratios, "_ALL", LITTLE)
     space = rc.Space({"x": rc.interval("n", low=0.5)}, sizes={"n": (1, 15)})
     claim = rc.Paper("mine", "my paper").upper("long", ref="1", on=space)(long_vectors)
-    near = constants.found(claim)["found"]
+    near = ratios.found(claim)["found"]
     assert Fraction(near["ratio"]) > Fraction(99, 100)
     assert near["sizes"]["n"] > 12
     assert len(near["instance"]["x"]) == near["sizes"]["n"]
-    least = constants.least
+    least = ratios.least
 
-    def at_some(claim: Claim, sizes: Any, *others: Any) -> constants.Least:
+    def at_some(claim: Claim, sizes: Any, *others: Any) -> ratios.Least:
         return least(claim, sizes or {"n": 1}, *others)
 
-    monkeypatch.setattr(constants, "least", at_some)  # mutation: without that search
-    assert constants.found(claim) == {}
+    monkeypatch.setattr(ratios, "least", at_some)  # mutation: without that search
+    assert ratios.found(claim) == {}
 
 
 def peak(x: Any) -> rc.Sides:
@@ -642,20 +642,20 @@ def test_an_instance_that_was_found_before_is_not_lost(monkeypatch: pytest.Monke
     below_half = {"at most 1/2": lambda i: i.x <= 0.5}
     space = rc.Space({"x": rc.interval(high=0.5)}, assumes=below_half)
     claim = rc.Paper("mine", "my paper").upper("peak", ref="1", on=space)(peak)
-    monkeypatch.setattr(constants, "EFFORT", LITTLE)
-    monkeypatch.setattr(constants, "_ALL", LITTLE)
-    searched = Fraction(constants.found(claim)["found"]["ratio"])
+    monkeypatch.setattr(ratios, "EFFORT", LITTLE)
+    monkeypatch.setattr(ratios, "_ALL", LITTLE)
+    searched = Fraction(ratios.found(claim)["found"]["ratio"])
     assert searched == Fraction(1, 2)
     top = {"x": 0.123456789}
     strangers = [{"y": 1.0}, {"x": [0.1]}, {"x": "one"}, {"x": 0.9}, 3]
-    assert [constants._evaluated(claim, one) for one in strangers] == [None] * len(strangers)
-    near = constants.found(claim, [*strangers, top])["found"]
+    assert [ratios._evaluated(claim, one) for one in strangers] == [None] * len(strangers)
+    near = ratios.found(claim, [*strangers, top])["found"]
     assert near == {"ratio": "1", "sizes": {}, "instance": top}
-    assert Fraction(constants.found(claim, strangers)["found"]["ratio"]) == searched
+    assert Fraction(ratios.found(claim, strangers)["found"]["ratio"]) == searched
 
-    def late(*arguments: Any) -> constants.Least:
+    def late(*arguments: Any) -> ratios.Least:
         raise TimeLimit("no answer within 1 s of CPU time")
 
-    monkeypatch.setattr(constants, "least", late)
-    assert constants.found(claim, [top])["found"] == near
-    assert constants.found(claim) == {}
+    monkeypatch.setattr(ratios, "least", late)
+    assert ratios.found(claim, [top])["found"] == near
+    assert ratios.found(claim) == {}

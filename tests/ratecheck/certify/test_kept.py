@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from ratecheck._certify import constants
+from ratecheck._certify import ratios
 from ratecheck._certify.against_claims import verify
-from ratecheck._certify.constants import found, smallest
+from ratecheck._certify.ratios import found, smallest
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Sizes
 from ratecheck._discover import papers
@@ -218,10 +218,10 @@ def test_an_instance_near_a_theorem_is_looked_for_from_other_seeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     claim = claims_by_id()["ood.D2_jensen_corrected"]
-    monkeypatch.setattr(constants, "_SIZES", 1)
+    monkeypatch.setattr(ratios, "_SIZES", 1)
     assert float(found(claim)["found"]["ratio"]) > 0.999
-    monkeypatch.setattr(constants, "_ALL", constants.EFFORT)
-    monkeypatch.setattr(constants, "_SEEDS", ())  # mutation
+    monkeypatch.setattr(ratios, "_ALL", ratios.EFFORT)
+    monkeypatch.setattr(ratios, "_SEEDS", ())  # mutation
     assert 0.9 < float(found(claim)["found"]["ratio"]) < 0.99
 
 
@@ -253,9 +253,9 @@ def test_the_sizes_of_the_instance_are_the_smallest_at_which_the_constant_is_kno
     assert (near["ratio"], near["sizes"]) == ("100/101", {"S": 1, "d": 1})
     one = {"kind": "quadratic", "excess": "0", "found": near}
     assert kept.enclosed({"certificates": [one]}) == 1
-    rounded = {**near, "ratio": constants.rounded(Fraction(100, 101), ROUND_FLOOR)}
+    rounded = {**near, "ratio": ratios.rounded(Fraction(100, 101), ROUND_FLOOR)}
     assert kept.enclosed({"certificates": [{**one, "found": rounded}]}) == 0  # mutation
-    monkeypatch.setattr(constants, "_KNOWN", constants._NEAR)  # mutation
+    monkeypatch.setattr(ratios, "_KNOWN", ratios._NEAR)  # mutation
     assert found(claim)["found"]["sizes"] != {"S": 1, "d": 1}
 
 
