@@ -71,10 +71,7 @@ def search_examples(
 def _without_source_constants() -> Iterator[None]:
     """Keep numbers found in the source of loaded modules out of the examples."""
     provider: Any = providers.HypothesisProvider
-    cache = getattr(providers, "CONSTANTS_CACHE", None)
-    if cache is None:  # versions before 6.131 look at no source
-        yield
-        return
+    cache = vars(providers)["CONSTANTS_CACHE"]
     inherited = provider.__dict__["_local_constants"]
     cache.cache.clear()
     provider._local_constants = vars(providers)["Constants"]()
