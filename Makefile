@@ -23,8 +23,11 @@ SPLIT := --group $(firstword $(subst /, ,$(PART))) --splits $(lastword $(subst /
 # Flower wants older versions of some libraries than the rest: an environment of its own, which make makes
 # when it calls itself with the two variables.
 FLOWER := .venv-flower
+# The lowest versions of all that users install.
+OLDEST := .venv-oldest
+EXTRAS := certify dask images llm page tensorboard
 
-.PHONY: help reproduce test test-slow test-flower lint site verdicts index bench model notebook clean
+.PHONY: help reproduce test test-slow test-flower test-oldest lint site verdicts index bench model notebook clean
 .DELETE_ON_ERROR:
 # One environment: two installations at once would spoil it.
 .NOTPARALLEL:
@@ -32,7 +35,7 @@ FLOWER := .venv-flower
 help:
 	@echo "make reproduce   every figure and check at the $(PROFILE) profile, then where to look"
 	@echo "make test        the tests (make test-slow: the long ones; make test-flower: those that need Flower;"
-	@echo "                 with PART=1/3 the first third of these)"
+	@echo "                 with PART=1/3 the first third of these; make test-oldest: with the lowest versions of libraries)"
 	@echo "make lint        style, types, and which package may import which"
 	@echo "make site        the documentation, as pages below site/ that need no network; minutes the first time,"
 	@echo "                 in which it judges and draws the gallery"
@@ -61,6 +64,17 @@ test-flower:
 	@$(MAKE) -s VENV=$(FLOWER) PINS=constraints-flower.txt $(FLOWER)/.flower
 	@echo "==> tests with Flower"
 	@$(FLOWER)/bin/python -m pytest $(PYTEST_FLAGS) --dist worksteal -m "" $(SPLIT) tests/lora_bridge/test_flower_*.py
+
+# The lowest versions that pyproject.toml allows, of what users install; those of the tests' tools are today's, and what
+# these warn of there is no failure. It downloads gigabytes: torch's old versions come with CUDA.
+test-oldest:
+	@$(PYTHON) -m venv --clear $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install -qq --disable-pip-version-check uv
+	@echo "==> installing the lowest versions"
+	@$(OLDEST)/bin/uv pip compile -q --resolution lowest-direct $(EXTRAS:%=--extra %) pyproject.toml -o $(OLDEST)/versions.txt
+	@$(OLDEST)/bin/uv pip install -q --python $(OLDEST) -c $(OLDEST)/versions.txt $(EXTRAS:%=-e ".[%]") --group test
+	@echo "==> tests with the lowest versions"
+	@$(OLDEST)/bin/python -m pytest $(PYTEST_FLAGS) -W ignore::DeprecationWarning
 
 lint: $(VENV)/.dev
 	@echo "==> ruff check"
@@ -102,7 +116,7 @@ notebook: $(VENV)/.notebook
 	@$(BIN)/jupyter lab notebooks
 
 clean:
-	rm -rf $(VENV) $(FLOWER) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(FLOWER) $(OLDEST) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find linsys mgda lora_bridge ratecheck experiments tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A virtual environment breaks when its folder moves or its interpreter goes; then it is made again.
