@@ -179,9 +179,10 @@ def _check_counts(path: Path, config: Any) -> None:
     for key, value in _numbers(config):
         for kind, most in limits:
             if kind.search(key) and abs(value) > most:
+                shown = f"{value:.6g}" if abs(value) <= 1e300 else "a number of over 300 digits"
                 raise InputError(
                     f"config.json in {path} must fit {len(shapes)} tensors of {weights} weights; "
-                    f"found {key} = {value:.6g}"
+                    f"found {key} = {shown}"
                 )
 
 

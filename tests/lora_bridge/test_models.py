@@ -256,6 +256,9 @@ def test_counts_that_the_weights_do_not_have_are_refused_at_once(tmp_path: Path)
             _config(folder, **{name: value})
             with pytest.raises(InputError, match=f"tensors of .* weights; found {name} = 1e"):
                 load_model(folder, "classifier")
+        _config(folder, **good | {name: 10**400})
+        with pytest.raises(InputError, match=f"found {name} = a number of over 300 digits"):
+            load_model(folder, "classifier")
         _config(folder, **good | {name: good.get(name, 2)})
     for name in ("hidden_size", "intermediate_size", "vocab_size"):
         _config(folder, **good | {name: 10**6})
