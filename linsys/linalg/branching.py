@@ -1,9 +1,9 @@
 """How the comparisons of a formula may come out, at all points and not at one alone.
 
-Within :func:`linsys.linalg.degrees.rational_arithmetic` a comparison comes out as at the point. A
-:class:`Branching` makes it come out one way after the other, so that a formula is evaluated as the
-function that it is on each of its branches, wherever the point lies. What is known of a number's
-sign at all points leaves ways out:
+Within :func:`linsys.linalg.degree_arithmetic.rational_arithmetic` a comparison comes out as at the
+point. A :class:`Branching` makes it come out one way after the other, so that a formula is
+evaluated as the function that it is on each of its branches, wherever the point lies. What is known
+of a number's sign at all points leaves ways out:
 
 - its range over the region, from the ranges of what it is computed from,
 - what was decided before, on the same branch, of it, or of a number that is larger or smaller by

@@ -1,13 +1,14 @@
 """Exact numbers that know the degree of the formula which made them, for :mod:`linsys.linalg`.
 
-Within :func:`rational_arithmetic` a formula runs on :class:`Rational` numbers: each has its exact
-value at one point, and bounds of the degrees of the two polynomials in the point's coordinates
-whose quotient it is. A formula whose value is zero at a random point then is zero everywhere, but
-for a chance that the degree bounds (Schwartz, 1980; Zippel, 1979). A root, an exponential or a
-logarithm makes a number an element of :mod:`linsys.linalg.formal`, which says what is proved then.
-Comparisons are decided at the point, and remembered.
+Within :func:`linsys.linalg.degree_arithmetic.rational_arithmetic` a formula runs on
+:class:`Rational` numbers: each has its exact value at one point, and bounds of the degrees of the
+two polynomials in the point's coordinates whose quotient it is. A formula whose value is zero at a
+random point then is zero everywhere, but for a chance that the degree bounds (Schwartz, 1980;
+Zippel, 1979). A root, an exponential or a logarithm makes a number an element of
+:mod:`linsys.linalg.formal`, which says what is proved then. Comparisons are decided at the point,
+and remembered.
 
->>> from linsys.linalg import precise
+>>> from linsys.linalg.degree_arithmetic import rational_arithmetic
 >>> with rational_arithmetic():
 ...     x, y = Rational(3, 1), Rational(5, 1)
 ...     (x + y) * (x - y) / x
@@ -25,21 +26,33 @@ from typing import Any
 
 import numpy as np
 
-from linsys.linalg import _precise, ball_matrices, formal, formal_functions, ranges
+from linsys.linalg import _precise, formal, formal_functions, ranges
 from linsys.linalg._flint import flint
-from linsys.linalg._precise import Numbers
-from linsys.linalg.balls import Ball, as_arb, exact_value
+from linsys.linalg.balls import exact_value
 from linsys.linalg.branching import Branching
 from linsys.linalg.formal import Element, NotRational
-from linsys.linalg.numpys_extremes import OfObjects, arithmetic
-from linsys.linalg.ranges import ANY, MAYBE, NEVER, NULL, Range
+from linsys.linalg.numpys_extremes import OfObjects
+from linsys.linalg.ranges import ANY, MAYBE, NULL, Range
 from linsys.linalg.rounded import reach
 
-__all__ = ["NotRational", "Rational", "compared", "comparisons", "rational_arithmetic"]
+__all__ = [
+    "MAXIMUM",
+    "MINIMUM",
+    "NotRational",
+    "Rational",
+    "as_rational",
+    "compared",
+    "comparisons",
+    "decided_by",
+    "divided_by",
+    "taken_for_zero",
+    "vanishes",
+    "with_range",
+    "without_rule",
+]
 
 #: Bits of enclosures whose midpoint is shown.
 _BITS = 512
-_ONE = Range(1.0, 1.0, NEVER)
 #: Bounds of the degrees of numbers that would have been taken to be zero everywhere where they were
 #: zero at the point.
 _zeros: list[int] = []
@@ -206,14 +219,14 @@ class Rational:
 
     def __neg__(self) -> Rational:
         made = Rational(-self.value, self.top, self.bottom)
-        return _known(made, ranges.negative, self)
+        return with_range(made, ranges.negative, self)
 
     def __pos__(self) -> Rational:
         return self
 
     def __abs__(self) -> Rational:
         made = Rational(self if _compare(self, 0, operator.ge, limit=True) else -self)
-        return _known(made, ranges.absolute, self)
+        return with_range(made, ranges.absolute, self)
 
     # comparisons
 
@@ -244,7 +257,7 @@ class Rational:
         sign = _defined(self)
         if sign <= 0:
             return Rational(0 if sign == 0 else math.nan)
-        made = _known(Rational(formal_functions.root(self.element)), ranges.root, self)
+        made = with_range(Rational(formal_functions.root(self.element)), ranges.root, self)
         if _branching is not None:
             _branching.positive(made)
         return made
@@ -254,7 +267,7 @@ class Rational:
         if not self.finite:
             return Rational(math.exp(self.value))
         made = Rational(formal_functions.exponential(self.element))
-        return _known(made, ranges.exponential, self)
+        return with_range(made, ranges.exponential, self)
 
     def log(self) -> Rational:
         """The natural logarithm; of 0 minus infinity, NaN of a negative number."""
@@ -264,7 +277,7 @@ class Rational:
         if sign <= 0:
             return Rational(-math.inf if sign == 0 else math.nan)
         made = Rational(formal_functions.logarithm(self.element, positive=True))
-        return _known(made, ranges.logarithm, self)
+        return with_range(made, ranges.logarithm, self)
 
     def expm1(self) -> Any:
         """e^x - 1."""
@@ -285,7 +298,7 @@ class Rational:
     def _named(self, name: str) -> Rational:
         if not self.finite:
             return Rational(math.nan)
-        return _unknown(name, [self], lambda ball: getattr(ball, name)())
+        return without_rule(name, [self], lambda ball: getattr(ball, name)())
 
     def sin(self) -> Rational:
         """The sine."""
@@ -316,7 +329,7 @@ def _defined(number: Rational) -> int:
     return sign
 
 
-def _known(made: Rational, of: Callable[..., Range | None], *numbers: Rational) -> Rational:
+def with_range(made: Rational, of: Callable[..., Range | None], *numbers: Rational) -> Rational:
     """A number with its range, from those that it is made of."""
     if _branching is None or not made.finite:
         return made
@@ -339,13 +352,13 @@ def _note(number: Rational) -> None:
         formal.noted(number.value, 1 if values.low >= 0 else -1, number.top, number.bottom)
 
 
-def _unknown(name: str, numbers: Sequence[Rational], evaluate: Callable[..., Any]) -> Rational:
+def without_rule(name: str, numbers: Sequence[Rational], evaluate: Callable[..., Any]) -> Rational:
     """A function of which no rule is known."""
     made = Rational(formal.made(name, [one.element for one in numbers], evaluate))
-    return _known(made, lambda *each: None, *numbers)
+    return with_range(made, lambda *each: None, *numbers)
 
 
-def _operand(value: Any) -> Any:
+def as_rational(value: Any) -> Any:
     """A number in a formula, whose float64 constants must be decimals of at most twelve digits."""
     if isinstance(value, Rational):
         return value
@@ -359,7 +372,7 @@ def _operand(value: Any) -> Any:
 
 
 def _binary(number: Rational, other: Any, function: Callable[[Rational, Rational], Any]) -> Any:
-    operand = _operand(other)
+    operand = as_rational(other)
     if operand is NotImplemented:
         return NotImplemented
     if number.finite and operand.finite:
@@ -390,7 +403,7 @@ def _sum(a: Rational, b: Rational) -> Rational:
         made = Rational(formal.simplified(a.element + b.element))
     else:
         made = Rational(a.value + b.value, _degree_between(a, b), a.bottom + b.bottom)
-    return _known(made, ranges.plus, a, b)
+    return with_range(made, ranges.plus, a, b)
 
 
 def _difference(a: Rational, b: Rational) -> Rational:
@@ -405,8 +418,8 @@ def _product(a: Rational, b: Rational) -> Rational:
     else:
         made = Rational(a.value * b.value, a.top + b.top, a.bottom + b.bottom)
     if _branching is not None and _same(a, b):
-        return _known(made, lambda one: ranges.power(one, 2), a)
-    return _known(made, ranges.times, a, b)
+        return with_range(made, lambda one: ranges.power(one, 2), a)
+    return with_range(made, ranges.times, a, b)
 
 
 def _same(a: Rational, b: Rational) -> bool:
@@ -426,22 +439,32 @@ def _degree_between(a: Rational, b: Rational) -> int:
     return max(a.top + b.bottom, b.top + a.bottom)
 
 
-def _divided_by(number: Rational) -> None:
+def vanishes(number: Element) -> bool:
+    """Whether a number that something is to be divided by is zero."""
+    return formal.sign(number) == 0 if _branching is None else bool(formal.is_zero(number))
+
+
+def taken_for_zero(degree: int) -> None:
+    """Note the degree of a number that is zero at the point, and is taken to be zero everywhere."""
+    _zeros.append(degree)
+
+
+def divided_by(number: Rational) -> None:
+    """Note that something is divided by a number."""
     if _branching is not None and not number.constant:
         _branching.divided_by(number)
 
 
 def _quotient(a: Rational, b: Rational) -> Rational:
-    _divided_by(b)
+    divided_by(b)
     if a.formal or b.formal:
         above, below = a.element, b.element
-        zero = formal.sign(below) == 0 if _branching is None else formal.is_zero(below)
-        if zero:
+        if vanishes(below):
             raise ZeroDivisionError("division by zero")
         made = Rational(above * formal_functions.inverse(below) if above.terms else 0)
     else:
         made = Rational(a.value / b.value, a.top + b.bottom, a.bottom + b.top)
-    made = _known(made, ranges.over, a, b)
+    made = with_range(made, ranges.over, a, b)
     if b.range is not None and b.range.zero == MAYBE and made.finite:
         made.range = None  # at many points there may be none
     return made
@@ -461,14 +484,14 @@ def _power(base: Rational, exponent: Rational) -> Any:
         made = Rational(formal_functions.power(base.element, n))
     else:
         made = Rational(base.value**n, n * base.top, n * base.bottom)
-    return _known(made, lambda one: ranges.power(one, n), base)
+    return with_range(made, lambda one: ranges.power(one, n), base)
 
 
 def _compare(
     number: Rational, other: Any, relation: Callable[[Any, Any], bool], limit: bool = False
 ) -> Any:
     """How two numbers compare; ``limit`` as of :meth:`Branching.outcome`."""
-    operand = _operand(other)
+    operand = as_rational(other)
     if operand is NotImplemented:
         return NotImplemented
     a, b = number, operand
@@ -490,7 +513,7 @@ def _extreme(relation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Ratio
     """The larger or smaller one of two numbers; NaN where one of them is."""
 
     def chosen(a: Any, b: Any) -> Rational:
-        one, other = Rational(_operand(a)), Rational(_operand(b))
+        one, other = Rational(as_rational(a)), Rational(as_rational(b))
         for number in (one, other):
             if not number.finite and math.isnan(number.value):
                 return number
@@ -505,182 +528,22 @@ def _extreme(relation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Ratio
     return chosen
 
 
-_MAXIMUM = OfObjects(np.maximum, _extreme(operator.ge))
-_MINIMUM = OfObjects(np.minimum, _extreme(operator.le))
-
-
-def logistic(x: Numbers) -> Numbers:
-    """1 / (1 + e^-x) of each number."""
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
-def inverses(matrices: Numbers) -> Numbers:
-    """M^{-1} of each matrix, NaN where it is singular, (K, d, d)."""
-    inverted = np.empty(matrices.shape, dtype=object)
-    for k, matrix in enumerate(matrices):
-        entries = [[_operand(x) for x in row] for row in matrix]
-        if not all(x.finite for row in entries for x in row):
-            inverted[k] = next(x for row in entries for x in row if not x.finite)
-        elif any(x.formal for row in entries for x in row):
-            inverted[k] = _by_cofactors(np.array(entries, dtype=object))
-        else:
-            inverted[k] = _of_rationals(entries)
-    return inverted
-
-
-def _of_rationals(entries: list[list[Rational]]) -> Any:
-    # M = P / q with polynomials P and q, and M^-1 = q adj(P) / det(P)
-    d = len(entries)
-    common = sum(x.bottom for row in entries for x in row)
-    most = max(x.top + common - x.bottom for row in entries for x in row)
-    rational = flint.fmpq_mat([[x.value for x in row] for row in entries])
-    try:
-        solved = rational.inv()
-    except ZeroDivisionError:  # everywhere, but for the chance of its determinant
-        _zeros.append(d * most)
-        return Rational(math.nan)
-    _divided_by(Rational(rational.det(), d * most, d * common))
-    degrees = common + (d - 1) * most, d * most
-    every = [x for row in entries for x in row]
-    if d == 1:
-        return [[_known(Rational(solved[0, 0], *degrees), lambda x: ranges.over(_ONE, x), *every)]]
-    unsure = any(x.tied or x.range is None for x in every)
-    known = None if unsure else ANY, any(x.tied for x in every)
-    return [[Rational(x, *degrees, *known) for x in row] for row in solved.tolist()]
-
-
-def _determinant(matrix: Numbers) -> Any:
-    if len(matrix) == 1:
-        return matrix[0, 0]
-    rest = np.delete(matrix, 0, axis=0)
-    minors = [_determinant(np.delete(rest, j, axis=1)) for j in range(len(matrix))]
-    return sum((-1) ** j * matrix[0, j] * minor for j, minor in enumerate(minors))
-
-
-def _by_cofactors(matrix: Numbers) -> Any:
-    d, determinant = len(matrix), _determinant(matrix)
-    singular = determinant.element
-    if formal.is_zero(singular) if _branching is not None else formal.sign(singular) == 0:
-        return Rational(math.nan)
-    if d == 1:
-        return 1 / matrix
-    adjugate = np.empty((d, d), dtype=object)
-    for i, j in np.ndindex(d, d):
-        minor = np.delete(np.delete(matrix, j, axis=0), i, axis=1)
-        adjugate[i, j] = (-1) ** (i + j) * _determinant(minor)
-    return adjugate / determinant
-
-
-def solutions(matrices: Numbers, vectors: Numbers) -> Numbers:
-    """M^{-1} v for matrices (..., d, d) and vectors (..., d), which broadcast."""
-    inverted = inverses(matrices.reshape(-1, *matrices.shape[-2:])).reshape(matrices.shape)
-    return np.asarray((inverted @ vectors[..., None])[..., 0])
-
-
-def _is_zero(number: Any) -> bool:
-    """Whether a number is zero everywhere; no comparison of the formula."""
-    number = _operand(number)
-    if formal.sign(number.element) != 0:
-        return False
-    _zeros.append(number.top)
-    return True
-
-
-def _is_diagonal(matrix: Numbers) -> bool:
-    return all(_is_zero(x) for x in matrix[~np.eye(len(matrix), dtype=bool)])
-
-
-def _entries(
-    name: str, function: Callable[[Numbers], Numbers], count: int, matrix: Numbers
-) -> list[Rational]:
-    """What a function of a matrix returns, numbers of which no rule is known."""
-    flat = [_operand(x) for x in matrix.ravel()]
-
-    def entry(index: int) -> Callable[..., Any]:
-        def evaluate(*arbs: Any) -> Any:
-            stack = np.array([Ball(one) for one in arbs], dtype=object).reshape(1, *matrix.shape)
-            return as_arb(function(stack).ravel()[index].value)
-
-        return evaluate
-
-    return [_unknown(f"{name} {k}", flat, entry(k)) for k in range(count)]
-
-
-def _extreme_eigenvalues(symmetric: Numbers) -> list[Any]:
-    """Smallest and largest eigenvalue of a symmetric matrix."""
-    if _is_diagonal(symmetric):
-        ends = symmetric.diagonal()
-        return [_MINIMUM.reduce(ends), _MAXIMUM.reduce(ends)]
-    if len(symmetric) == 2:
-        (a, b), (_, c) = symmetric
-        radius = np.sqrt(((a - c) / 2) ** 2 + b * b)
-        return [(a + c) / 2 - radius, (a + c) / 2 + radius]
-    return _entries("eigenvalue", ball_matrices.eigenvalue_range, 2, symmetric)
-
-
-def eigenvalue_range(matrices: Numbers) -> Numbers:
-    """Smallest and largest eigenvalue of sym(M), (K, 2)."""
-    symmetric = (matrices + np.swapaxes(matrices, 1, 2)) / 2
-    ends = [end for matrix in symmetric for end in _extreme_eigenvalues(matrix)]
-    return np.array(ends, dtype=object).reshape(-1, 2)
-
-
-def operator_norms(matrices: Numbers) -> Numbers:
-    """||M|| of each matrix, (K,)."""
-    if matrices.shape[-1] == 1:
-        return np.asarray(np.abs(matrices[:, 0, 0]))
-    grams = np.swapaxes(matrices, 1, 2) @ matrices
-    return np.array([np.sqrt(_extreme_eigenvalues(gram)[1]) for gram in grams], dtype=object)
-
-
-def stretches(matrices: Numbers) -> Numbers:
-    """sqrt(M'M) of each matrix, (K, d, d)."""
-    return np.stack([_stretch(matrix) for matrix in matrices])
-
-
-def _stretch(matrix: Numbers) -> Any:
-    d = len(matrix)
-    if d == 1:
-        return np.abs(matrix)
-    pairs = [(i, j) for i in range(d) for j in range(i)]
-    if all(_is_zero(matrix[i, j] - matrix[j, i]) for i, j in pairs) and all(
-        _determinant(matrix[:k, :k]) > 0 for k in range(1, d + 1)
-    ):
-        return matrix  # positive definite
-    if d == 2:
-        gram, size = matrix.T @ matrix, abs(_determinant(matrix))
-        return (gram + size * np.eye(2, dtype=int)) / np.sqrt(gram[0, 0] + gram[1, 1] + 2 * size)
-    return np.array(_entries("stretch", ball_matrices.stretches, d * d, matrix)).reshape(d, d)
+MAXIMUM = OfObjects(np.maximum, _extreme(operator.ge))
+MINIMUM = OfObjects(np.minimum, _extreme(operator.le))
 
 
 @contextmanager
-def rational_arithmetic(branching: Branching | None = None) -> Iterator[None]:
-    """Within the block, ``precise`` makes :class:`Rational` numbers.
-
-    It is a state of the process, see :func:`linsys.linalg.numpys_extremes.arithmetic`.
-
-    Args:
-        branching: decides comparisons; by default they come out as at the point.
-    """
+def decided_by(branching: Branching | None) -> Iterator[None]:
+    """Within the block, comparisons are decided so; what was noted before is forgotten."""
     global _branching
-    functions: dict[str, Callable[..., Any]] = {
-        "_number": Rational,
-        "logistic": logistic,
-        "operator_norms": operator_norms,
-        "eigenvalue_range": eigenvalue_range,
-        "inverses": inverses,
-        "solutions": solutions,
-        "stretches": stretches,
-    }
     formal.start()
     _zeros.clear()
-    with arithmetic(functions, _MAXIMUM, _MINIMUM):
-        _branching = branching
-        formal.ring.everywhere = branching is not None
-        try:
-            yield
-        finally:
-            _branching = None
+    _branching = branching
+    formal.ring.everywhere = branching is not None
+    try:
+        yield
+    finally:
+        _branching = None
 
 
 def comparisons() -> tuple[bool, ...]:

@@ -34,7 +34,8 @@ of degree D at most were made, all pairs have a chance of at most N^2 4 D / 2^k,
 not. Where no pair misleads, every step that was made is a rule for functions, on the whole region
 of these outcomes.
 
->>> from linsys.linalg.degrees import Rational, rational_arithmetic
+>>> from linsys.linalg.degree_arithmetic import rational_arithmetic
+>>> from linsys.linalg.degrees import Rational
 >>> import numpy as np
 >>> with rational_arithmetic():
 ...     x, y = Rational(3, 1), Rational(5, 1)

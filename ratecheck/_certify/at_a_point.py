@@ -12,7 +12,8 @@ import numpy as np
 
 from linsys.linalg import no_floats
 from linsys.linalg.branching import NoPoint
-from linsys.linalg.degrees import Rational, compared, comparisons, rational_arithmetic
+from linsys.linalg.degree_arithmetic import rational_arithmetic
+from linsys.linalg.degrees import Rational, compared, comparisons
 from linsys.linalg.formal import NotRational, has_atoms, is_ruled, sign
 from ratecheck._certify.enclosures import Unprovable, aligned, told
 from ratecheck._certify.random_points import Point, Source, floats_of

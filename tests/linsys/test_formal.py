@@ -27,7 +27,8 @@ from linsys.linalg import (
     stretch,
     transpose,
 )
-from linsys.linalg.degrees import NotRational, Rational, rational_arithmetic
+from linsys.linalg.degree_arithmetic import rational_arithmetic
+from linsys.linalg.degrees import NotRational, Rational
 
 FINE = mpmath.MPContext()
 FINE.dps = 60

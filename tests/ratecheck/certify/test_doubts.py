@@ -9,7 +9,8 @@ import pytest
 
 from linsys.linalg import degrees, ranges
 from linsys.linalg.branching import Branching
-from linsys.linalg.degrees import Rational, rational_arithmetic
+from linsys.linalg.degree_arithmetic import rational_arithmetic
+from linsys.linalg.degrees import Rational
 from linsys.linalg.ranges import NULL, Range
 from ratecheck._certify import at_a_point, identities
 from ratecheck._certify.against_claims import Refused, verify

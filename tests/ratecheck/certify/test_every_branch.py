@@ -18,7 +18,8 @@ import pytest
 
 from linsys.linalg import branching, degrees, formal, formal_functions
 from linsys.linalg.branching import Branching
-from linsys.linalg.degrees import Rational, rational_arithmetic
+from linsys.linalg.degree_arithmetic import rational_arithmetic
+from linsys.linalg.degrees import Rational
 from linsys.linalg.ranges import Range
 from ratecheck._certify import at_a_point, every_branch as module, on_a_branch
 from ratecheck._certify.against_claims import Refused, verify

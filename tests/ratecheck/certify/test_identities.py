@@ -13,7 +13,8 @@ import pytest
 
 import ratecheck as rc
 from linsys.linalg import degrees, precise, solve
-from linsys.linalg.degrees import NotRational, Rational, rational_arithmetic
+from linsys.linalg.degree_arithmetic import rational_arithmetic
+from linsys.linalg.degrees import NotRational, Rational
 from ratecheck._certify import against_claims, at_a_point, every_branch, identities
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable
