@@ -191,6 +191,8 @@ def weights_match(table: rc.Table, ours: str, theirs: str) -> rc.Check:
 
 #: Two panels to a row.
 TWO_ABREAST = rc.Layout(columns=2, width=3.2, legend=3)
+#: The paper's colours of FIRM and of what it is compared with.
+FIRM_LOOK, OTHER_LOOK = rc.look("FIRM", 3), rc.look("FedCMOO-A", 0)
 
 
 def round_ticks(config: Any) -> range:

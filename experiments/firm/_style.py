@@ -42,5 +42,7 @@ FLOORS = rc.Layout(width=4.4, height=3.2, share_y=True, looks=GAP_LOOKS)
 
 def floor_panel(x: str, exponent: float | None = None) -> rc.Panel:
     """Floors at the given values, with a guide of the stated exponent below them."""
-    slope = None if exponent is None else rc.Guide(exponent, "stated: {}", span=(0.0, 0.8))
+    slope = (
+        None if exponent is None else rc.Guide(exponent, "stated: {}", span=(0.0, 0.8), line="--")
+    )
     return rc.Panel(x, f"mean of {GAP} at the end", log="xy", slope=slope, ticks="points")

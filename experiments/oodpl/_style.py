@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,16 @@ METHODS = {
     "oracle": rc.Look("#000000", "", ":"),
     "oracle, beta/10": rc.Look("#000000", "", "-."),
 }
+
+
+#: The PL accuracy of the paper, for vertical axes.
+ACCURACY = "share of pairs predicted\nright, $A_{PL}$"
+
+
+def ours_on_top(series: Sequence[rc.Series]) -> list[rc.Series]:
+    """The curves in an order in which those of OOD-PL are drawn over others; panels keep theirs."""
+    panels = list(dict.fromkeys(one.panel for one in series))
+    return sorted(series, key=lambda one: (panels.index(one.panel), one.name == "OOD-PL"))
 
 
 def mean_curve(name: str, panel: str, x: Any, values: Any) -> rc.Series:

@@ -41,6 +41,7 @@ from linsys.validate import Array
 
 __all__ = [
     "BEST",
+    "LEGEND",
     "OURS",
     "REFERENCES",
     "START",
@@ -66,6 +67,16 @@ _TOGETHER = 6
 #: Names of the references in figures.
 BEST, START = "best possible", "no training"
 REFERENCES = {BEST: rc.Look("#000000", line=":"), START: rc.Look("#7F7F7F", line="--")}
+#: What legends call methods: the paper's names, and what these stand for.
+LEGEND = {
+    "SI": "P-ShareLoRA(SI), standard initialization",
+    "G": "P-ShareLoRA(G), global pre-training",
+    "WU": "P-ShareLoRA(WU), short warm-up",
+    "down": "P-ShareLoRA(SI) with A shared, not B",
+    "LoRA-global": "LoRA-global, one module for all",
+    "LoRA-local": "LoRA-local, one module each",
+    "Share-Rep": "Share-Rep, first layers frozen",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

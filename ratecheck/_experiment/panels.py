@@ -36,7 +36,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Guide:
-    """A dotted line x^slope beside the curves of log-log axes, to compare them with.
+    """A thin grey line x^slope beside the curves of log-log axes, to compare them with.
 
     Attributes:
         slope: the exponent.
@@ -45,6 +45,7 @@ class Guide:
         above: whether it lies above the curve, not below.
         distance: from the curve where they are closest, as a share of the height of all curves.
         span: where it begins and ends, as shares of the (logarithmic) axis.
+        line: matplotlib's name of its style; ours are dashed where a paper states the exponent.
 
     Raises:
         InputError: a span that does not increase within [0, 1], or a distance that is not above 0.
@@ -60,6 +61,7 @@ class Guide:
     above: bool = False
     distance: float = 0.1
     span: tuple[float, float] = (0.25, 0.75)
+    line: str = "-"
 
     def __post_init__(self) -> None:
         if not self.distance > 0:
@@ -77,7 +79,7 @@ class Panel:
             that one shows it.
         y: label of the vertical axis. Without it a panel that is alone shows its name there.
         log: which axes are logarithmic: "x", "y", "xy" or "".
-        slope: of a dotted guide below the curves of log-log axes, or the guides; None: no guide.
+        slope: of a guide below the curves of log-log axes, or the guides; None: no guide.
         title: above the panel; None: its name, where there are several panels.
         ticks: of the horizontal axis, and no others: where "points" are (those of all curves), or
             at these values; None: as matplotlib chooses.
@@ -89,8 +91,8 @@ class Panel:
         InputError: ``log`` or ``ticks`` of another kind, or a guide where the axes are not both
             logarithmic.
 
-    >>> Panel(x="rounds $t$", y="error", log="xy", slope=-1.0).guides
-    (Guide(slope=-1.0, label='slope {}', beside='', above=False, distance=0.1, span=(0.25, 0.75)),)
+    >>> [guide.label for guide in Panel(x="rounds $t$", y="error", log="xy", slope=-1.0).guides]
+    ['slope {}']
     """
 
     x: str = ""
@@ -133,6 +135,8 @@ class Layout:
         legend: how many columns the legend may have, or the names in each of them.
         looks: name of a curve to its look; the legend has these names last, in this order.
         markers: about so many along every curve.
+        names: name of a curve to what the legend calls it, and orders it by; several that are
+            called the same appear once. Others keep their names.
 
     >>> import ratecheck as rc
     >>> rc.Layout(columns=2, looks={"ours": rc.Look("black", "o")}).width
@@ -146,3 +150,4 @@ class Layout:
     legend: int | Sequence[Sequence[str]] = 5
     looks: Mapping[str, Look] = field(default_factory=dict)
     markers: int = 8
+    names: Mapping[str, str] = field(default_factory=dict)

@@ -27,6 +27,8 @@ _BLACK, _ORANGE, _SKY, _GREEN, _YELLOW, _BLUE, _RED, _PINK = (
     *("#000000", "#E69F00", "#56B4E9", "#009E73"),
     *("#C9B400", "#0072B2", "#D55E00", "#CC79A7"),
 )
+#: Of lines that curves are compared with and that are no curve.
+_GREY = "#777777"
 
 #: Known methods in legend order. Yellow is darker than Okabe and Ito's: theirs vanishes on white.
 LOOKS: dict[str, Look] = {
@@ -205,7 +207,7 @@ def curves(axes: dict[str, Axes], series: Sequence[Series], **line: Any) -> None
 
 
 def loglog(ax: Axes) -> None:
-    """Logarithmic axes without minor tick labels.
+    """Logarithmic axes, with labels at powers of ten, and between them where fewer than two show.
 
     >>> import ratecheck as rc
     >>> figure, axes = rc.panels([rc.Series("mine", "error", [1.0, 10.0], [1.0, 0.1])])
@@ -213,12 +215,18 @@ def loglog(ax: Axes) -> None:
     >>> axes["error"].get_xscale(), axes["error"].get_yscale()
     ('log', 'log')
     """
-    from matplotlib.ticker import NullFormatter
+    _log_scale(ax, "xy")
 
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_minor_formatter(NullFormatter())
+
+def _log_scale(ax: Axes, which: str) -> None:
+    """Make these axes logarithmic: "x", "y", "xy" or none."""
+    from ratecheck._experiment.ticks import LogTicks
+
+    for name in which:
+        ax.set(**{f"{name}scale": "log"})
+        axis = ax.xaxis if name == "x" else ax.yaxis
+        axis.set_major_formatter(LogTicks())
+        axis.set_minor_formatter(LogTicks())
 
 
 def guide(
@@ -229,11 +237,13 @@ def guide(
     label: str = "slope {}",
     *,
     above: bool = False,
+    line: str = "-",
 ) -> None:
-    """A dotted line of this slope on log-log axes, from (x[0], y_start) to x[1].
+    """A thin grey line of this slope on log-log axes, from (x[0], y_start) to x[1].
 
     Its ``label``, in which "{}" becomes the exponent, is below it, or ``above``: on the other side
-    than the curves that it is compared with.
+    than the curves that it is compared with. ``line`` is matplotlib's name of its style. Dotted
+    black ones are laws, which say how large a number is, not only how it grows.
 
     >>> import ratecheck as rc
     >>> figure, axes = rc.panels([rc.Series("mine", "error", [1.0, 10.0], [1.0, 0.1])])
@@ -241,16 +251,8 @@ def guide(
     >>> axes["error"].lines[0].get_ydata()
     array([0.5 , 0.05])
     """
-    shape = LOOKS["theory"]
     y_end = y_start * (x[1] / x[0]) ** slope
-    ax.plot(
-        list(x),
-        [y_start, y_end],
-        color=shape.colour,
-        linestyle=shape.line,
-        linewidth=1.0,
-        label="_guide",
-    )
+    ax.plot(list(x), [y_start, y_end], color=_GREY, linestyle=line, linewidth=1.0, label="_guide")
     text = label.replace("{}", f"{slope:g}".replace("-", "−"))
     middle = (float(np.sqrt(x[0] * x[1])), float(np.sqrt(y_start * y_end)))
     left = (slope < 0) != above
@@ -358,8 +360,10 @@ def draw_panels(series: Sequence[Series], about: Panels, layout: Layout | None =
     others = [n for n in dict.fromkeys(s.name for s in series) if n not in {*LOOKS, *layout.looks}]
     shapes = {name: look(name, place) for place, name in enumerate(others)}
     shapes.update({**LOOKS, **layout.looks})
+    called = layout.names
     for one in sorted(series, key=lambda s: not shapes[s.name].marker):
-        draw_curve(axes[one.panel], one, shapes[one.name], layout.markers)
+        label = called.get(one.name, one.name)
+        draw_curve(axes[one.panel], one, shapes[one.name], layout.markers, label=label)
     columns, alone = min(layout.columns, len(axes)), len(axes) == 1
     for place, (name, ax) in enumerate(axes.items()):
         panel = described[place]
@@ -372,19 +376,16 @@ def draw_panels(series: Sequence[Series], about: Panels, layout: Layout | None =
             ax.set_xlabel(panel.x)
         if not (layout.share_y and place % columns):
             ax.set_ylabel(panel.y or (name if alone else ""))
-    legend(figure, axes, columns=layout.legend, order=[*others, *layout.looks])
+    order = [called.get(name, name) for name in (*others, *layout.looks)]
+    legend(figure, axes, columns=layout.legend, order=order)
     return figure
 
 
 def _draw_axes(ax: Axes, panel: Panel, series: Sequence[Series]) -> None:
     """Scales, ticks, ends and guides of one panel with these curves, but no labels."""
-    from matplotlib.ticker import NullFormatter, NullLocator
+    from matplotlib.ticker import NullLocator
 
-    if "x" in panel.log:
-        ax.set_xscale("log")
-        ax.xaxis.set_minor_formatter(NullFormatter())
-    if "y" in panel.log:  # with labels of minor ticks where it spans less than a decade
-        ax.set_yscale("log")
+    _log_scale(ax, panel.log)
     for line in ax.get_lines():  # a logarithmic axis would draw zero at its end
         x, y = (np.asarray(part, dtype=float) for part in line.get_data())
         shown = ((x > 0) | ("x" not in panel.log)) & ((y > 0) | ("y" not in panel.log))
@@ -392,10 +393,11 @@ def _draw_axes(ax: Axes, panel: Panel, series: Sequence[Series]) -> None:
     if panel.ticks is not None:
         points = np.unique(np.concatenate([np.asarray(s.x) for s in series]))
         ticks = points if isinstance(panel.ticks, str) else np.asarray(panel.ticks)
-        ax.set_xticks(ticks, [f"{x:.0f}" if x == round(x) else f"{x:.3g}" for x in ticks])
+        names = [f"{x:.0f}" if x == round(x) else f"{x:.3g}" for x in ticks]
+        ax.set_xticks(ticks, [name.replace("-", "−") for name in names])
         ax.xaxis.set_minor_locator(NullLocator())
     if panel.level is not None:
-        ax.axhline(panel.level, color="#777777", linewidth=0.8, zorder=1.5)
+        ax.axhline(panel.level, color=_GREY, linewidth=0.8, zorder=1.5)
     for one in panel.guides:
         _place(ax, one, series)
     if (panel.low, panel.high) != (None, None):
@@ -423,7 +425,7 @@ def _place(ax: Axes, one: Guide, series: Sequence[Series]) -> None:
     distance = one.distance * height
     gap = np.max(gaps) + distance if one.above else np.min(gaps) - distance
     low, high, y_start = np.exp([start, end, gap + one.slope * start]).tolist()
-    guide(ax, one.slope, (low, high), y_start, one.label, above=one.above)
+    guide(ax, one.slope, (low, high), y_start, one.label, above=one.above, line=one.line)
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:

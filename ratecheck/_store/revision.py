@@ -56,6 +56,7 @@ _NOT_NUMERICAL = {
     "_experiment.options",
     "_experiment.panels",
     "_experiment.plots",
+    "_experiment.ticks",
     "_fallback",
     "_names",
     "_processes",

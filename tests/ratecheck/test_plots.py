@@ -176,6 +176,55 @@ def test_axes_have_the_ticks_ends_and_line_that_are_described() -> None:
     assert (given.axes[0].get_title(), given.axes[0].get_ylabel()) == ("(a)", "decay")
 
 
+def labels_of(low: float, high: float) -> list[str]:
+    """What a logarithmic axis from low to high says at its ticks, in their order."""
+    figure = rc.draw_panels(
+        [rc.Series("AffPCL", "a", [low, high], [low, high])], rc.Panel(log="xy")
+    )
+    axis = figure.axes[0].yaxis
+    figure.axes[0].set_ylim(low, high)
+    figure.canvas.draw()
+    ticks = [*zip(axis.get_majorticklocs(), axis.get_majorticklabels(), strict=True)]
+    ticks += zip(axis.get_minorticklocs(), axis.get_minorticklabels(), strict=True)
+    named = sorted((place, text.get_text()) for place, text in ticks if low <= place <= high)
+    return [text for _, text in named if text]
+
+
+def test_a_logarithmic_axis_has_at_least_two_labels() -> None:
+    power = r"$\mathdefault{10^{%d}}$"
+    assert labels_of(0.5, 2000) == [power % k for k in range(4)]
+    assert labels_of(2, 32) == ["2", "5", "10", "20"]
+    assert labels_of(0.0026, 0.0048) == ["0.003", "0.004"]
+    assert labels_of(3e-8, 3e-7) == [
+        r"$\mathdefault{5\times10^{-8}}$",
+        power % -7,
+        r"$\mathdefault{2\times10^{-7}}$",
+    ]
+    for low in np.geomspace(1, 9.7, 40):
+        for factor in (1.3, 1.7, 2.2, 3, 5, 9, 20):
+            assert len(labels_of(float(low), float(low * factor))) >= 2
+
+
+def test_guides_are_no_laws_and_stated_ones_are_dashed() -> None:
+    guides = (rc.Guide(-1.0), rc.Guide(-2.0, "stated: {}", line="--"))
+    law = rc.Series("theory", "decay", X, 1 / X)
+    figure = rc.draw_panels([law], {"decay": rc.Panel(log="xy", slope=guides)})
+    styles = [(line.get_linestyle(), line.get_color()) for line in figure.axes[0].get_lines()]
+    assert len({style for style, _ in styles}) == 3
+    assert styles[0] == (":", "#000000")
+
+
+def test_the_legend_calls_curves_by_the_names_of_the_layout() -> None:
+    series = [rc.Series(name, "a", X, X) for name in ("law of b", "law of a", "b", "a")]
+    law = rc.Look("black", line=":")
+    layout = rc.Layout(
+        looks={"law of a": law, "law of b": law},
+        names={"law of a": "law", "law of b": "law", "a": "estimate"},
+    )
+    [legend] = rc.draw_panels(series, {}, layout).legends
+    assert [text.get_text() for text in legend.get_texts()] == ["b", "estimate", "law"]
+
+
 def test_a_shared_axis_is_named_once() -> None:
     series = [rc.Series("AffPCL", panel, X, X) for panel in "abc"]
     layout = rc.Layout(columns=2, share_y=True)

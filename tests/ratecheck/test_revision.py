@@ -72,6 +72,7 @@ def test_what_the_experiment_imports_counts_and_what_draws_it_does_not() -> None
     assert not {
         "ratecheck._experiment.panels",
         "ratecheck._experiment.plots",
+        "ratecheck._experiment.ticks",
         "ratecheck._rates.laws",
         "ratecheck._rates.rates",
         "ratecheck._store.store",

@@ -202,7 +202,10 @@ def _heat_map(
         colour = "white" if norm(factor) < 0.5 else "black"
         text = f"{factor:.1f}" if factor < 9.95 else f"{factor:.0f}"
         text = text if factor >= 0.05 else "<0.1"
-        ax.text(column, row, text, color=colour, ha="center", va="center", fontsize=dense)
+        place: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": dense}
+        if hatched[row]:  # the lines of the hatching end before the number
+            place["bbox"] = {"facecolor": image.cmap(norm(factor)), "linewidth": 0, "pad": 1.5}
+        ax.text(column, row, text, color=colour, **place)
     for row in np.flatnonzero(hatched):
         corner, width = (-0.5, row - 0.5), len(levels)
         mark: dict[str, Any] = {"fill": False, "linewidth": 0.0, "hatch": "//"}
@@ -216,6 +219,7 @@ def _heat_map(
     bar = figure.colorbar(image, ax=ax, extend=beyond)
     bar.set_ticks(ticks, labels=[f"{v:g}" for v in ticks])
     bar.ax.minorticks_off()
+    bar.set_label("ratio of the errors")
 
 
 EXPERIMENT = rc.Experiment(

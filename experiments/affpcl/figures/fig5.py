@@ -233,7 +233,7 @@ def _slopes(x: Values, y: Values) -> Values:
 
 
 def draw(config: Fig5Config, analysis: rc.Analysis) -> Figure:
-    """Contours over (1/n, delta), both logarithmic."""
+    """Contours over (1/n, delta), both logarithmic; those of the paper's maximum have a corner."""
     from matplotlib.lines import Line2D
 
     curves = [s for s in analysis.series if s.panel == MEASURED]
@@ -258,11 +258,15 @@ def draw(config: Fig5Config, analysis: rc.Analysis) -> Figure:
         text.set_clip_on(False)
     ax.set_xlabel("$1/n$ ($n$: number of agents)")
     ax.set_ylabel("label δ of heterogeneity")
+    for bound in np.geomspace(max(x.min(), y[0]), min(x.max(), y[-1]), 6)[1:-1]:
+        corner = ([bound, bound, x.min()], [y[0], bound, bound])
+        ax.plot(*corner, color="#777777", linewidth=1.0, linestyle="--", zorder=1.5)
     handles = [
         Line2D([], [], color=colour, label=r"measured $10^3\,\mathrm{MSE}^0$"),
         Line2D([], [], color="black", linestyle=":", label="fitted shape"),
+        Line2D([], [], color="#777777", linestyle="--", label=r"the paper's $\max\{1/n, \delta\}$"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2)
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
     return figure
 
 

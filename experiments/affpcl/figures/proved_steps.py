@@ -213,11 +213,9 @@ EXPERIMENT = rc.Experiment(
     analyse=analyse,
     panels={
         ENVIRONMENTS: rc.Panel(
-            r"distance of environments $\delta_{\mathrm{env}}$", r"step $\alpha$", "y", title="(a)"
+            r"distance of environments $\delta_{\mathrm{env}}$", r"step $\alpha$", "y"
         ),
-        DIMENSIONS: rc.Panel(
-            r"condition number $\kappa$", r"step $\alpha\,G_A$", "xy", title="(b)"
-        ),
+        DIMENSIONS: rc.Panel(r"condition number $\kappa$", r"step $\alpha\,G_A$", "xy"),
     },
     layout=rc.Layout(
         width=3.9,

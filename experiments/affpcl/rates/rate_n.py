@@ -166,13 +166,15 @@ EXPERIMENT = rc.Experiment(
     compute=compute,
     analyse=analyse,
     panels={
-        MSE: rc.Panel("number of agents $n$", "mean squared error", "xy", -1.0, title="(a)"),
+        MSE: rc.Panel(
+            "number of agents $n$", "mean squared error", "xy", -1.0, title="(a) no heterogeneity"
+        ),
         RATIO: rc.Panel(
             "number of agents $n$",
             "error of AffPCL / independent learning",
             log="xy",
             slope=rc.Guide(-1.0, beside="δ = 0"),
-            title="(b)",
+            title="(b) with heterogeneity",
         ),
     },
     layout=rc.Layout(width=3.7, height=2.8, looks=LOOKS, markers=99),

@@ -148,8 +148,10 @@ EXPERIMENT = rc.Experiment(
     compute=compute,
     analyse=analyse,
     panels={
-        MSE: rc.Panel("rounds $t$", "mean squared error", "xy", -1.0, title="(a)"),
-        SCALED: rc.Panel("rounds $t$", r"error $\times\ t$", "xy", title="(b)"),
+        MSE: rc.Panel(
+            "rounds $t$", "mean squared error", "xy", -1.0, title="(a) mean squared error"
+        ),
+        SCALED: rc.Panel("rounds $t$", r"error $\times\ t$", "xy", title="(b) relative to $1/t$"),
     },
     layout=rc.Layout(width=3.7, height=2.8, looks=LOOKS, markers=99),
 )

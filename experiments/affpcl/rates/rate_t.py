@@ -132,8 +132,10 @@ EXPERIMENT = rc.Experiment(
     compute=compute,
     analyse=analyse,
     panels={
-        MSE: rc.Panel(ROUNDS, "mean squared error", "xy", -1.0, "(a)"),
-        SCALED: rc.Panel(ROUNDS, r"error $\times\ t / \ln t$", "xy", title="(b)"),
+        MSE: rc.Panel(ROUNDS, "mean squared error", "xy", -1.0, "(a) mean squared error"),
+        SCALED: rc.Panel(
+            ROUNDS, r"error $\times\ t / \ln t$", "xy", title=r"(b) relative to $\ln t / t$"
+        ),
     },
     layout=rc.Layout(width=3.7, height=3.0, looks=LOOKS, legend=4, markers=99),
 )

@@ -24,7 +24,7 @@ paper. Checks are over seeds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +32,9 @@ import numpy as np
 import ratecheck as rc
 from experiments.bridge.models import Values
 from experiments.firm._comparison import (
+    FIRM_LOOK,
     MATCH,
+    OTHER_LOOK,
     TWO_ABREAST,
     SmoothedConfig,
     against_rounds,
@@ -144,7 +146,11 @@ def _ratio(curves: dict[str, Values]) -> rc.Ratio:
 
 def draw(config: Fig1Config, analysis: rc.Analysis) -> Figure:
     """Rewards above, weights below on one scale."""
-    figure = rc.draw_panels(analysis.series, against_rounds(config), TWO_ABREAST)
+    looks = {FIRM: FIRM_LOOK, SERVER: OTHER_LOOK}
+    layout = replace(TWO_ABREAST, looks=looks)
+    figure = rc.draw_panels(analysis.series, against_rounds(config), layout)
+    for ax, shown in zip(figure.axes, ("reward", "reward", "weight", "weight"), strict=True):
+        ax.set_ylabel(shown)
     for ax in figure.axes[-2:]:
         ax.set_ylim(-0.03, 1.03)
     return figure

@@ -25,13 +25,13 @@ The picture shows means over seeds, on the tests' prompts; 90 % bands.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import ratecheck as rc
 from experiments.bridge.models import Values
-from experiments.firm._comparison import curves_of, gain, in_gains
+from experiments.firm._comparison import FIRM_LOOK, curves_of, gain, in_gains
 from experiments.firm.bridge._firm import LAPTOP, PAPER, Arm, FirmConfig
 from experiments.firm.bridge._firm_comparison import notes_on_runs
 from experiments.firm.bridge._firm_runs import columns
@@ -143,7 +143,9 @@ def draw(config: Fig3Config, analysis: rc.Analysis) -> Figure:
     figure, axes = rc.panels(analysis.series, columns=2, width=3.3, height=2.5, share_y=False)
     for s in analysis.series:
         ax = axes[s.panel]
-        rc.curve(ax, s, position=int(s.name == START), markers=len(config.preferences))
+        own = rc.look(s.name, 2) if s.name == START else FIRM_LOOK
+        line: dict[str, Any] = {"color": own.colour, "marker": own.marker}
+        rc.curve(ax, s, markers=len(config.preferences), **line)
         if s.panel == PLANE and s.name == NAME:
             for p, x, y in zip(config.preferences, s.x, s.y, strict=True):
                 ax.annotate(f"{p:g}", (x, y), xytext=(4, 3), textcoords="offset points", fontsize=7)

@@ -33,7 +33,7 @@ they are and smoothed as in the paper. Checks are over instances.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +48,9 @@ from experiments.firm._alignment import (
     optimum,
 )
 from experiments.firm._comparison import (
+    FIRM_LOOK,
     MATCH,
+    OTHER_LOOK,
     TWO_ABREAST,
     SmoothedConfig,
     Values,
@@ -225,7 +227,11 @@ def smoothed(config: Fig1Config) -> str:
 
 def draw(config: Fig1Config, analysis: rc.Analysis) -> Figure:
     """Rewards above, weights below on one scale."""
-    figure = rc.draw_panels(analysis.series, against_rounds(config), TWO_ABREAST)
+    looks = {FIRM: FIRM_LOOK, SERVER: OTHER_LOOK}
+    layout = replace(TWO_ABREAST, looks=looks)
+    figure = rc.draw_panels(analysis.series, against_rounds(config), layout)
+    for ax, shown in zip(figure.axes, ("reward", "reward", "weight", "weight"), strict=True):
+        ax.set_ylabel(shown)
     raw, mean = figure.axes[-2:]
     mean.set_ylim(raw.get_ylim())
     return figure

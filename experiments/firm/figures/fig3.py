@@ -34,7 +34,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.firm._alignment import OBJECTIVES, AlignmentConfig, Arms, optimum
-from experiments.firm._comparison import Values, curves_of, gain, scale
+from experiments.firm._comparison import FIRM_LOOK, OTHER_LOOK, Values, curves_of, gain, scale
 from experiments.firm._words import format_interval
 from mgda.firm import FIRM
 from mgda.momdp import MOMDP
@@ -188,13 +188,15 @@ def _notes(config: Fig3Config, table: rc.Table) -> list[str]:
 def draw(config: Fig3Config, analysis: rc.Analysis) -> Figure:
     """The plane of rewards, weights, and the gain in each objective."""
     figure, axes = rc.panels(analysis.series, columns=2, width=3.3, height=2.5, share_y=False)
-    position = {name: k for k, name in enumerate((*METHODS, START))}
+    looks = {"FIRM": FIRM_LOOK, "mixture": OTHER_LOOK, START: rc.look(START, 2)}
     for s in analysis.series:
         ax = axes[s.panel]
         if s.name == FRONT:
             rc.curve(ax, s, color="black", marker="", linewidth=1.0)
         else:
-            rc.curve(ax, s, position=position[s.name], markers=len(config.preferences))
+            own = looks[s.name]
+            line: dict[str, Any] = {"color": own.colour, "marker": own.marker}
+            rc.curve(ax, s, markers=len(config.preferences), **line)
         if s.panel == PLANE and s.name == "FIRM":
             for p, x, y in zip(config.preferences, s.x, s.y, strict=True):
                 ax.annotate(

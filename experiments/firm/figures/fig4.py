@@ -175,7 +175,10 @@ def _notes(config: Fig4Config, table: rc.Table, agreement: dict[str, float]) -> 
 def panels(config: Fig4Config) -> dict[str, rc.Panel]:
     """Three panels against rounds, the last against the correlation of the models."""
     shown = dict.fromkeys((PANELS[column] for column in SHOWN), against_rounds(config))
-    return {**shown, LOSS: rc.Panel("correlation of the two reward models")}
+    return {
+        **shown,
+        LOSS: rc.Panel("correlation of the two reward models", title="relative change of gain"),
+    }
 
 
 EXPERIMENT = rc.Experiment(

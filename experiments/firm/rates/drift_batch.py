@@ -214,7 +214,7 @@ EXPERIMENT = rc.Experiment(
             log="xy",
             slope=(
                 rc.Guide(-2.0, span=(0.5, 1.0)),
-                rc.Guide(STATED, "stated: {}", above=True, span=(0.5, 1.0)),
+                rc.Guide(STATED, "stated: {}", above=True, span=(0.5, 1.0), line="--"),
             ),
         )
         for panel in (APART, ALIKE)

@@ -286,17 +286,18 @@ def analyse(config: DriftBetaConfig, table: rc.Table) -> rc.Analysis:
 
 def draw(config: DriftBetaConfig, analysis: rc.Analysis) -> Figure:
     """One panel per kind of instance."""
-    panel = rc.Panel(
-        r"$\beta$ / scale of $G$",
-        log="xy",
-        slope=(
-            rc.Guide(LARGE, span=(0.7, 1.0)),
-            rc.Guide(STATED, "stated: {}", above=True, span=(0.7, 1.0)),
-        ),
-    )
+    below, above = rc.Guide(LARGE, span=(0.7, 1.0)), rc.Guide(STATED, "stated: {}", above=True)
+    above = replace(above, span=(0.55, 0.85), line="--")
+    panel = rc.Panel(r"$\beta$ / scale of $G$", log="xy", slope=(below, above))
+    # its curves begin in the middle of the axis, and its labels need the room beside them
+    late = replace(panel, slope=(below, replace(above, span=(0.1, 0.4))))
     figure = rc.draw_panels(
         analysis.series,
-        {**dict.fromkeys(PANELS, panel), CONFLICT: replace(panel, y=r"mean $T_{\mathrm{disagr}}$")},
+        {
+            **dict.fromkeys(PANELS, panel),
+            CONFLICT: replace(panel, y=r"mean $T_{\mathrm{disagr}}$"),
+            PANELS[-1]: late,
+        },
         layout_of_readings(dict(zip(FORMS, SHAPES, strict=True)), width=3.0, height=3.2),
     )
     for ax in figure.axes:

@@ -297,7 +297,7 @@ EXPERIMENT = rc.Experiment(
             if derived is None
             else (
                 rc.Guide(derived, beside=f"{LARGE}, {CONVENTIONS[1]}", span=(0.5, 1.0)),
-                rc.Guide(STATED, "stated: {}", above=True, span=(0.5, 1.0)),
+                rc.Guide(STATED, "stated: {}", above=True, span=(0.5, 1.0), line="--"),
             ),
         )
         for drawn, exact, exponent in zip(SAMPLED, EXACT, DERIVED, strict=True)

@@ -285,13 +285,15 @@ EXPERIMENT = rc.Experiment(
             log="xy",
             slope=(
                 rc.Guide(4.0, beside="exact gradients", span=HALF),
-                rc.Guide(PRODUCT, "stated: {}", beside="mean weights", span=HALF),
+                rc.Guide(PRODUCT, "stated: {}", beside="mean weights", span=HALF, line="--"),
             ),
         ),
         CROWD: rc.Panel(
             "clients $C$",
             log="xy",
-            slope=rc.Guide(VARIANCE, "stated: {}", beside="mean weights", span=(0.0, 1.0)),
+            slope=rc.Guide(
+                VARIANCE, "stated: {}", beside="mean weights", span=(0.0, 1.0), line="--"
+            ),
         ),
     },
     layout=rc.Layout(

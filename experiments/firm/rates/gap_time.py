@@ -310,7 +310,7 @@ EXPERIMENT = rc.Experiment(
             "steps $T$",
             f"mean of {GAP} up to $T$",
             log="xy",
-            slope=rc.Guide(STATED, "stated: {}", span=(0.5, 0.9)),
+            slope=rc.Guide(STATED, "stated: {}", span=(0.5, 0.9), line="--"),
         ),
         SCALED: rc.Panel("steps $T$", f"{GAP} at $T$, measured / derived", log="xy", level=1.0),
         SAMPLED: rc.Panel("steps $T$", f"mean of {GAP} up to $T$", log="xy"),

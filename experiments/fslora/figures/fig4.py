@@ -204,9 +204,10 @@ def draw(config: Fig4Config, analysis: rc.Analysis) -> Figure:
     for row in ("(a)", "(b)", "(c)"):
         rc.curves(axes, [s for s in analysis.series if s.panel.startswith(row)])
         of_row = [ax for title, ax in axes.items() if title.startswith(row)]
-        of_row[0].set_ylabel("test accuracy")
+        of_row[0].set_ylabel(f"{row} test accuracy")
         of_row[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         for ax in of_row:
+            ax.set_title(ax.get_title().removeprefix(row).lstrip())
             if row == "(a)":
                 ax.set_xscale("log")
                 ax.set_xticks(config.global_ranks, [str(r) for r in config.global_ranks])

@@ -141,7 +141,7 @@ EXPERIMENT = rc.Experiment(
             "devices $N$",
             r"$E\|\nabla f^S\|^2$",
             log="xy",
-            slope=rc.Guide(slope, "stated: {}", span=(0.0, 1.0)),
+            slope=rc.Guide(slope, "stated: {}", span=(0.0, 1.0), line="--"),
             ticks="points",
         )
         for panel, slope in STATED.items()

@@ -201,7 +201,7 @@ def panels(config: RateLocalConfig) -> dict[str, rc.Panel]:
             "steps $H$",
             r"$E\|\nabla f^S\|^2$" if panel == GIVEN else "",
             log="xy",
-            slope=rc.Guide(slope, "stated: {}", beside=FRESH, span=(0.0, 1.0)),
+            slope=rc.Guide(slope, "stated: {}", beside=FRESH, span=(0.0, 1.0), line="--"),
             ticks="points",
         )
         for panel, slope in STATED.items()

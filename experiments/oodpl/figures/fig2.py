@@ -53,7 +53,7 @@ from experiments.oodpl._domains import (
     ahead,
     columns,
 )
-from experiments.oodpl._style import METHODS, mean_curve
+from experiments.oodpl._style import ACCURACY, METHODS, mean_curve, ours_on_top
 from linsys.bilevel import Domain, DomainOracle, pl_accuracy
 
 if TYPE_CHECKING:
@@ -277,11 +277,18 @@ def _notes(config: Fig2Config, table: rc.Table) -> list[str]:
 
 def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     """Training and held-out domains above, leads below."""
-    by_step = rc.Panel("outer step")
-    leads = rc.Panel("shift of the domains", "OOD-PL − method", level=0.0)
+    loss = rc.Panel("outer step", "PL loss")
+    accuracy = rc.Panel("outer step", ACCURACY)
+    leads = rc.Panel("shift of the domains", "$A_{PL}$, OOD-PL − method", level=0.0)
+    about = {"lead": leads, SCORES["loss"]: loss, SCORES["accuracy"]: accuracy}
     figure = rc.draw_panels(
-        analysis.series,
-        {s.panel: leads if s.panel.startswith("lead") else by_step for s in analysis.series},
+        ours_on_top(analysis.series),
+        {
+            s.panel: panel
+            for s in analysis.series
+            for start, panel in about.items()
+            if s.panel.startswith(start)
+        },
         rc.Layout(columns=2, width=3.4, height=2.0, legend=4, looks=METHODS, markers=6),
     )
     second_last, last = figure.axes[-2:]

@@ -26,6 +26,7 @@ instances and about means over the four domains.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,8 +41,11 @@ from experiments.oodpl._domains import (
     ahead,
     columns,
 )
-from experiments.oodpl._style import METHODS
+from experiments.oodpl._style import METHODS, ours_on_top
 from linsys.bilevel import expected_reward
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DOMAINS = 4
 SPREAD = "standard deviation, all domains"
@@ -144,6 +148,15 @@ def _notes(config: Fig3Config, table: rc.Table) -> list[str]:
     ]
 
 
+def draw(config: Fig3Config, analysis: rc.Analysis) -> Figure:
+    """A panel for each held-out domain, one for the spread."""
+    return rc.draw_panels(
+        ours_on_top(analysis.series),
+        rc.Panel("temperature", ticks="points"),
+        rc.Layout(columns=3, width=2.7, legend=6, looks=METHODS, markers=6),
+    )
+
+
 EXPERIMENT = rc.Experiment(
     id="ood/fig3",
     title="True reward of sampled answers against the temperature",
@@ -156,7 +169,6 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    panels=rc.Panel("temperature", ticks="points"),
-    layout=rc.Layout(columns=3, width=2.7, legend=6, looks=METHODS, markers=6),
+    draw=draw,
     parallel="blocks",
 )

@@ -37,7 +37,7 @@ The picture shows means over instances; checks are paired within instances, or e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.oodpl import _lanes as lanes
 from experiments.oodpl._domains import DomainConfig, Values, columns
+from experiments.oodpl._style import ACCURACY
 from linsys import InputError
 from linsys.bilevel import (
     Domain,
@@ -335,12 +336,56 @@ def _notes(config: BetaConfig, table: rc.Table) -> list[str]:
     return [*lines, f"runs that exploded, {total}: {', '.join(runs) if runs else 'none'}"]
 
 
+#: The curves of the last two panels, which are none of a beta: in no colour of one.
+PLAIN = {
+    "first round": rc.Look("#000000", "o"),
+    "last round": rc.Look("#777777", "s", "--"),
+    "linear reward": rc.Look("#000000", "o"),
+    "bounded reward": rc.Look("#777777", "s", "--"),
+}
+
+
+def coinciding(curves: Sequence[rc.Series]) -> str:
+    """Which curves of a panel lie on one of the others, in words, or nothing.
+
+    >>> points = {"a": 1.0, "b": 2.0, "c": 1.0}
+    >>> a, b, c = (rc.Series(name, "", [1.0], [y]) for name, y in points.items())
+    >>> coinciding([a, b, c]), coinciding([a, c]), coinciding([a, b])
+    ('a, c coincide', 'all curves coincide', '')
+    """
+    groups: list[list[rc.Series]] = []
+    for one in curves:
+        for group in groups:
+            if np.allclose(group[0].x, one.x) and np.allclose(group[0].y, one.y):
+                group.append(one)
+                break
+        else:
+            groups.append([one])
+    if len(groups) == 1 < len(curves):
+        return "all curves coincide"
+    names = [", ".join(one.name for one in group) for group in groups if len(group) > 1]
+    return f"{'; '.join(names)} coincide" if names else ""
+
+
 def draw(config: BetaConfig, analysis: rc.Analysis) -> Figure:
     """Nine panels."""
     figure, axes = rc.panels(analysis.series, columns=3, width=2.9, share_y=False)
-    rc.curves(axes, [s for s in analysis.series if "beta" in s.name], markersize=3.5)
-    own = [s for s in analysis.series if "beta" not in s.name]
-    rc.curves(axes, own)
+    of_beta = [s for s in analysis.series if s.name not in PLAIN]
+    rc.curves(axes, of_beta, markersize=3.5)
+    for s in analysis.series:
+        if s.name in PLAIN:
+            own = PLAIN[s.name]
+            line: dict[str, Any] = {
+                "color": own.colour,
+                "marker": own.marker,
+                "linestyle": own.line,
+            }
+            rc.curve(axes[s.panel], s, **line)
+    for letter, (title, ax) in zip("abcdefghi", axes.items(), strict=True):
+        ax.set_title(f"({letter}) {title}")
+        ax.set_ylabel(ACCURACY if letter in "cdg" else "")
+        together = coinciding([s for s in of_beta if s.panel == title])
+        ax.text(0.97, 0.45, together, transform=ax.transAxes, ha="right", fontsize=7)
     names = (
         "level",
         "level",

@@ -146,6 +146,12 @@ def _notes(win_rates: Mapping[str, Values]) -> list[str]:
     ]
 
 
+#: What the marks of numbers mean.
+MARKS = (
+    "bold: best of the methods above the dotted line; underlined: second; grey italics: below SFT"
+)
+
+
 def draw(config: Table3Config, analysis: rc.Analysis) -> Figure:
     """The table in two rows of splits, and averages below."""
     from matplotlib.figure import Figure
@@ -156,6 +162,8 @@ def draw(config: Table3Config, analysis: rc.Analysis) -> Figure:
     *tables, last = figure.subplots(bands + 1, 1, height_ratios=[2.5] * bands + [2.3])
     for band, ax in enumerate(tables):
         splits = range(band * ABREAST, min((band + 1) * ABREAST, config.splits))
+        if not band:
+            ax.set_title(MARKS, fontsize=8, loc="right")
         _table(ax, values, [range(s * config.held, (s + 1) * config.held) for s in splits])
     _averages(last, analysis)
     return figure

@@ -36,6 +36,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora._labelers import (
     BEST,
+    LEGEND,
     REFERENCES,
     START,
     LabelerConfig,
@@ -141,7 +142,9 @@ EXPERIMENT = rc.Experiment(
     blocks=blocks,
     compute=compute,
     analyse=analyse,
-    panels=rc.Panel("share of its own that a labeler has", "test accuracy", title=PANEL),
-    layout=rc.Layout(width=4.6, height=3.2, legend=3, looks=REFERENCES),
+    panels=rc.Panel(
+        "fraction of a labeler's reward that is not shared", "test accuracy", title=PANEL
+    ),
+    layout=rc.Layout(width=5.2, height=3.9, legend=2, looks=REFERENCES, names=LEGEND),
     parallel="blocks",
 )

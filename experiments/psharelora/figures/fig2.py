@@ -28,6 +28,7 @@ import numpy as np
 import ratecheck as rc
 from experiments.psharelora._labelers import (
     BEST,
+    LEGEND,
     OURS,
     REFERENCES,
     START,
@@ -111,11 +112,11 @@ def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     figure = rc.draw_panels(
         analysis.series,
         rc.Panel(
-            "labeler, and the share of its own that it has",
+            "labeler, and the fraction of its reward that is not shared",
             "test accuracy",
             title="accuracy by labeler",
         ),
-        rc.Layout(width=4.6, height=3.2, legend=3, looks=REFERENCES),
+        rc.Layout(width=5.2, height=3.9, legend=2, looks=REFERENCES, names=LEGEND),
     )
     ticks = [f"{i}\n{own:g}" for i, own in enumerate(config.own)]
     figure.axes[0].set_xticks(range(len(config.own)), ticks)

@@ -57,6 +57,15 @@ from linsys.preference.systems import PreferenceSystem
 from linsys.validate import Array, InputError, check_integer
 
 NAMES = ("shared", "local", "global", "full")
+#: What the legend calls them, and their laws.
+LEGEND = {
+    "shared": "shared: one factor for all users",
+    "local": "local: a factor of each user's own",
+    "global": "global: one estimate for all",
+    "full": "full: no constraint",
+}
+LAW = "derived: bias + variance / $N_p$"
+PANEL = "N = {}, Σ_tail / N = {:g}"
 #: Pairs of estimators of which the second is better with more data.
 CROSSINGS = (("global", "shared"), ("shared", "full"), ("global", "local"), ("local", "full"))
 #: The range of measured over derived errors at the last N_p, where higher orders of the expansion
@@ -338,7 +347,7 @@ def analyse(config: RewardErrorConfig, table: rc.Table) -> rc.Analysis:
     ends: dict[str, list[Array]] = {name: [] for name in NAMES}
     for N in config.users:
         for tail in config.tails:
-            panel = f"N = {N}, Σ_tail / N = {tail:g}"
+            panel = PANEL.format(N, tail)
             part = table.where(N=N, tail=tail)
             errors = {name: part.grid(name, "replicate", "N_p") for name in NAMES}
             derived = laws(config.family(N, tail).system, config.k)
@@ -404,16 +413,31 @@ def _counts(config: RewardErrorConfig, N: int, derived: Mapping[str, BiasAndVari
 
 
 def layout(config: RewardErrorConfig) -> rc.Layout:
-    """A row for every number of users; the legend leaves out the laws."""
+    """A row for every number of users; the legend has the laws once."""
     law = rc.Look("#000000", line=":", width=1.0)
     return rc.Layout(
         columns=len(config.tails),
         width=3.2,
         height=2.4,
         share_y=True,
-        legend=[[name] for name in NAMES],
+        legend=3,
         looks={f"law of {name}": law for name in NAMES},
+        names={**LEGEND, **{f"law of {name}": LAW for name in NAMES}},
     )
+
+
+def panels(config: RewardErrorConfig) -> dict[str, rc.Panel]:
+    """All on the same axes, with their users and tails in symbols."""
+    return {
+        PANEL.format(N, tail): rc.Panel(
+            "comparisons of every user $N_p$",
+            "reward error",
+            log="xy",
+            title=rf"$N = {N}$, $\Sigma_{{\mathrm{{tail}}}} / N = {tail:g}$",
+        )
+        for N in config.users
+        for tail in config.tails
+    }
 
 
 EXPERIMENT = rc.Experiment(
@@ -428,7 +452,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"N": "users", "tail": "tails"}),
     compute=compute,
     analyse=analyse,
-    panels=rc.Panel("comparisons of every user", "reward error", log="xy"),
+    panels=panels,
     layout=layout,
     parallel="blocks",
 )

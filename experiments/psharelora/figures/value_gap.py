@@ -63,6 +63,19 @@ GREEDY, LEAST, SHAPED = "greedy", "ball, least", "shaped, least"
 SQUARED, ROOTED = "ball, squared", "ball, rooted"
 OVER = "{}: over zeta"
 GAP = rc.Panel(y="value gap", log="x", ticks="points", low=0.0)
+#: What the picture calls the reference policies and the sets.
+TITLES: dict[Coverage, str] = {
+    "uniform": "reference: uniform",
+    "expert": "reference: near the best policy",
+    "avoids": "reference: near the worst policy",
+}
+LEGEND = {
+    GREEDY: r"greedy ($\zeta = 0$)",
+    LEAST: r"Frobenius ball, least $\zeta$ with the truth",
+    SHAPED: r"norm of the reference's features, least $\zeta$",
+    SQUARED: r"Frobenius ball, $\zeta$ of (B.1)",
+    ROOTED: r"Frobenius ball, $\zeta$ of (C.3)",
+}
 LEVELS = (GREEDY, LEAST, SHAPED, SQUARED, ROOTED)
 #: Names of the two levels in linsys.
 FORMS = ("squared", "C.3")
@@ -362,6 +375,18 @@ def _over_levels(config: ValueGapConfig, table: rc.Table, panel: str) -> list[rc
     return [rc.Series(GREEDY, panel, x, [greedy] * len(x)), *series]
 
 
+def panels(config: ValueGapConfig) -> dict[str, rc.Panel]:
+    """Gaps against comparisons above, against zeta at the middle number of them below."""
+    above = replace(GAP, x="comparisons of every user $N_p$")
+    below = replace(
+        GAP, x=r"$\zeta$ / least $\zeta$ with the truth", title=f"$N_p = {config.middle}$"
+    )
+    return {
+        **{coverage: replace(above, title=TITLES[coverage]) for coverage in COVERAGES},
+        **dict.fromkeys(map(OVER.format, COVERAGES), below),
+    }
+
+
 EXPERIMENT = rc.Experiment(
     id="psl/value_gap",
     title="What pessimism costs and what it buys",
@@ -376,10 +401,7 @@ EXPERIMENT = rc.Experiment(
     blocks=rc.Grid({"coverage": COVERAGES, "instance": "instances"}),
     compute=compute,
     analyse=analyse,
-    panels={
-        **dict.fromkeys(COVERAGES, replace(GAP, x="comparisons of every user")),
-        **dict.fromkeys(map(OVER.format, COVERAGES), replace(GAP, x="zeta / least level")),
-    },
-    layout=rc.Layout(columns=len(COVERAGES), width=2.7),
+    panels=panels,
+    layout=rc.Layout(columns=len(COVERAGES), width=2.7, legend=3, names=LEGEND),
     parallel="blocks",
 )

@@ -266,6 +266,7 @@ EXPERIMENT = rc.Experiment(
                     beside=KINDS["random"],
                     above=True,
                     span=(0.2, 0.6),
+                    line="--",
                 ),
                 rc.Guide(2.0 * DERIVED, span=(0.0, 0.4)),
             ),
