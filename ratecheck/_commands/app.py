@@ -108,7 +108,7 @@ def list_(names: Names = None, out: Out = RESULTS, as_json: Json = False) -> Non
     text = " ".join(names or ())
     rows = listing.called(text, _warn) if text else listing.rows(out, _warn)
     if as_json:
-        print(terminal.dump(rows))
+        print(terminal.dump(rows if text else listing.plain(rows)))
     elif text:
         listing.show_called(rows)
     else:
@@ -449,7 +449,7 @@ def _run(job: Job, references: Sequence[str], as_json: bool, *, alone: bool) -> 
         if not as_json:
             experiments.show(outcomes[-1])
     if as_json:
-        dicts = [outcome.to_dict() for outcome in outcomes]
+        dicts = [experiments.plain(outcome) for outcome in outcomes]
         print(terminal.dump(dicts[0] if alone else dicts))
     runs.figures_or_error(outcomes)
     _exit(all(outcome.ok for outcome in outcomes))
@@ -482,7 +482,8 @@ def rates(
         outcomes = [runs.perform(job, reference) for reference in chosen]
     if as_json:
         checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
-        print(terminal.dump([{"experiment": name, **check.to_dict()} for name, check in checks]))
+        rows = [{"experiment": name, **experiments.plain_check(check)} for name, check in checks]
+        print(terminal.dump(rows))
     else:
         experiments.show_rates(outcomes, title=f"Rates of {paper or 'this project'}")
     _exit(all(outcome.ok for outcome in outcomes) and not broken)
@@ -494,12 +495,13 @@ def reproduce(
     seed: Seed = None,
     threads: Threads = None,
     out: Out = RESULTS,
+    as_json: Json = False,
     verbose: Verbose = False,
     scheduler: Scheduler = None,
 ) -> None:
     """Run every figure and every rate, judge every claim, then say what held and where to look."""
     from ratecheck._commands import audits, runs
-    from ratecheck._report import experiments, page, stored
+    from ratecheck._report import experiments, page, stored, terminal, verdicts
 
     page.check_libraries()  # before hours of computing
     job = runs.job(out, profile, threads, seed=seed)
@@ -507,14 +509,22 @@ def reproduce(
     with runs.scheduled(scheduler, out, job.threads):
         outcomes, failures = runs.perform_all(job)
         shown = list(outcomes.values())
-        experiments.show_summary(job.store.root, shown, failures, in_full=verbose)
+        if as_json:
+            experiments.write_index(job.store.root, shown, failures)
+        else:
+            experiments.show_summary(job.store.root, shown, failures, in_full=verbose)
         results = audits.judge((), out, "quick", seed or 0, job.threads, broken=_warn)
-    if results:
+    if results and not as_json:
         audits.show(results, out, tables=False)
     broken: list[str] = []  # which the audit has reported
-    if outcomes or results:
-        path = out / report_file()
+    path = out / report_file() if outcomes or results else None
+    if path is not None:
         page.write(stored.stored(out, profile, seed, outcomes, broken.append), path)
+    if as_json:
+        answer = experiments.summary(shown, failures)
+        judged = [verdicts.plain(result) for result in results]
+        print(terminal.dump({**answer, "claims": judged, "report": path and str(path)}))
+    elif path is not None:
         print(f"Report: {path}")
     runs.figures_or_error(list(outcomes.values()))
     held = all(outcome.ok for outcome in outcomes.values()) and all(r.ok for r in results)
@@ -530,15 +540,16 @@ def report(
     profile: Profile = "quick",
     seed: Seed = None,
     file: File = None,
+    as_json: Json = False,
     show: Open = False,
 ) -> None:
     """Write a page of figures, exponents and verdicts from what is stored; computes nothing."""
-    from ratecheck._report import page, stored
+    from ratecheck._report import page, stored, terminal
 
     page.check_libraries()
     path = file or out / report_file(places or ())
     page.write(stored.stored(out, profile, seed, broken=_warn, of=places or ()), path)
-    print(path)
+    print(terminal.dump({"report": str(path)}) if as_json else path)
     if show:
         import webbrowser
 
@@ -705,10 +716,15 @@ def _before_commands(
 
 
 @app.command()
-def version() -> None:
+def version(as_json: Json = False) -> None:
     """Print the versions that results are marked with."""
     from ratecheck._store.machine import versions
 
+    if as_json:
+        from ratecheck._report.terminal import dump
+
+        print(dump(versions()))
+        return
     for name, number in versions().items():
         print(f"{name} {number}")
 

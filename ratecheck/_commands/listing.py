@@ -176,6 +176,18 @@ def _kept(
     return fresh
 
 
+def plain(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What :func:`rows` gave with the same keys in every row: empty where a kind has none.
+
+    >>> [row] = plain([{"id": "mine/fig", "kind": "figure", "stored": {"quick": "4/4"}}])
+    >>> row["stored"], row["claims"], row["verdicts"]
+    ({'quick': '4/4'}, 0, {})
+    """
+    texts = dict.fromkeys(("id", "paper", "kind", "title", "source", "variable"), "")
+    empty: dict[str, Any] = {**texts, "stored": {}, "claims": 0, "verdicts": {}}
+    return [{**empty, **row} for row in rows]
+
+
 def show(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print what :func:`rows` gave: a table of experiments and one of sections of claims."""
     of_claims = [row for row in rows if row["kind"] == "claims"]

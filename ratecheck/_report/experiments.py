@@ -141,6 +141,30 @@ def predicted(check: Check) -> str:
     return f"{said} (the paper: {check.paper})" if check.paper else said
 
 
+def plain(outcome: Outcome) -> dict[str, Any]:
+    """One experiment as plain JSON values, its checks as :func:`plain_check` has them."""
+    return {**outcome.to_dict(), "checks": [plain_check(c) for c in outcome.analysis.checks]}
+
+
+def plain_check(check: Check) -> dict[str, Any]:
+    """A check as plain JSON values, with the texts of the table.
+
+    ``predicted`` is a number, or None where an ordering is predicted; ``prediction`` says either.
+
+    >>> answer = plain_check(Check("gain", "above 0", 1.5, 1.0, 2.0, True, "wide"))
+    >>> answer["predicted"], answer["prediction"], answer["verdict"]
+    (None, 'above 0', 'agrees with the paper; wide')
+    """
+    number = None if isinstance(check.predicted, str) else check.predicted
+    texts = {"prediction": predicted(check), "verdict": verdict(check)}
+    return {**check.to_dict(), "predicted": number, **texts}
+
+
+def summary(outcomes: Sequence[Outcome], failures: Mapping[str, str]) -> dict[str, Any]:
+    """What was reproduced as plain JSON values, and why the rest was not, by id."""
+    return {"results": [plain(outcome) for outcome in outcomes], "failed": dict(failures)}
+
+
 def listing(experiment: Experiment[Any], store: Store) -> dict[str, Any]:
     """One experiment as plain JSON values; ``stored`` counts the blocks in the store by profile."""
     stored = {}
@@ -173,10 +197,9 @@ def write_index(
         lines += _section(root, outcome)
     for name, error in failures.items():
         lines += [f"## {name}", "", f"Did not run: {error}", ""]
-    summary = {"results": [outcome.to_dict() for outcome in outcomes], "failed": dict(failures)}
     index, program = root / "index.md", root / "summary.json"
     write_whole(index, "\n".join(lines).encode())
-    write_whole(program, dump(summary).encode())
+    write_whole(program, dump(summary(outcomes, failures)).encode())
     return index, program
 
 

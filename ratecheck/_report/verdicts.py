@@ -121,13 +121,13 @@ def sections(items: Sequence[Item], records: Records) -> list[dict[str, Any]]:
 def show_catalogue(rows: Sequence[dict[str, Any]]) -> None:
     """Print what ``listing`` gave."""
     headers = ("id", "kind", "source", "statement", "last verdict")
-    keys = ("id", "kind", "source", "statement", "stored")
+    keys = ("id", "kind", "source", "statement", "verdict")
     cells = [[row[key] or "-" for key in keys] for row in rows]
     show_list(headers, cells, ("source", "statement"))
 
 
 def listing(item: Item, records: Records) -> dict[str, Any]:
-    """One claim as plain JSON values; ``stored`` is the verdict stored last, or None.
+    """One claim as plain JSON values; ``verdict`` is the one stored last, or None.
 
     With what can be said against its counterexample: "violated, degenerate".
     """
@@ -138,7 +138,7 @@ def listing(item: Item, records: Records) -> dict[str, Any]:
         "source": entry.source,
         "section": item.section,
         "statement": " ".join(entry.text.split()),
-        "stored": last and last.verdict.label,
+        "verdict": last and last.verdict.label,
     }
 
 

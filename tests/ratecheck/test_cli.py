@@ -54,13 +54,19 @@ def test_json_of_one_experiment_is_exactly_the_promised_object(
     assert answer["parameters"]["loud"] is True
     assert all(list(s) == ["name", "panel", "x", "y", "lo", "hi"] for s in answer["series"])
     keys = ["name", "predicted", "measured", "lo", "hi", "ok", "outcome", "paper"]
+    keys += ["prediction", "verdict"]
     assert all(list(check) == keys for check in answer["checks"])
+    assert all(check["verdict"].startswith(check["outcome"]) for check in answer["checks"])
     assert said.err.splitlines() == ["a library that prints"] * 3
 
 
 def test_json_of_several_experiments_is_a_list(ratecheck: Call, tmp_path: Path) -> None:
     said = ratecheck("run", "toy/*", "--out", tmp_path, "--json", "--no-figures", *ONE)
-    assert [answer["experiment"] for answer in json.loads(said.out)] == ["toy/decay", "toy/picture"]
+    decay, picture = json.loads(said.out)
+    assert [decay["experiment"], picture["experiment"]] == ["toy/decay", "toy/picture"]
+    [order] = picture["checks"]
+    assert (order["predicted"], order["prediction"]) == (None, "AffPCL < Independent")
+    assert {type(check["predicted"]) for check in decay["checks"]} == {float}
     assert not (tmp_path / "figures").exists()
 
 
@@ -178,6 +184,7 @@ def test_rates_by_variable(ratecheck: Call, tmp_path: Path) -> None:
     answer = json.loads(said.out)
     assert len(answer) == 3
     keys = {"experiment", "name", "predicted", "measured", "lo", "hi", "ok", "outcome", "paper"}
+    keys |= {"prediction", "verdict"}
     assert all(set(check) == keys for check in answer)
 
 
@@ -219,6 +226,10 @@ def test_reproduce_writes_an_index_and_survives_a_broken_experiment(
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["failed"] == {"toy/decay": "RuntimeError: the toy broke"}
     assert [result["experiment"] for result in summary["results"]] == ["toy/picture"]
+    said = ratecheck("reproduce", "--out", tmp_path, "--seed", 5, "--json", *ONE)
+    assert said.code == 1
+    answer = json.loads(said.out)
+    assert answer == {**summary, "claims": [], "report": str(tmp_path / "report.html")}
 
 
 @pytest.mark.slow
@@ -309,6 +320,8 @@ def test_list_shows_what_is_stored(ratecheck: Call, tmp_path: Path) -> None:
     rows = {row["id"]: row for row in json.loads(said.out)}
     assert rows["toy/decay"]["stored"] == {"quick": "3/3", "paper": "0/3"}
     assert rows["toy/picture"]["kind"] == "figure"
+    keys = ["id", "paper", "kind", "title", "source", "variable", "stored", "claims", "verdicts"]
+    assert all(list(row) == keys for row in rows.values())
     said = ratecheck("list", "--out", tmp_path / "absent")
     assert "Power-law decay" in said.out
     assert not (tmp_path / "absent").exists()
@@ -325,6 +338,7 @@ def test_bench_prints_every_peer(ratecheck: Call) -> None:
 
 def test_version_and_help(ratecheck: Call) -> None:
     assert "numpy 2" in ratecheck("version").out
+    assert json.loads(ratecheck("version", "--json").out) == rc.versions()
     assert "reproduce" in ratecheck("--help").out
     bare = ratecheck()
     assert bare.code == 2

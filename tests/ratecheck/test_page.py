@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -125,6 +126,9 @@ def test_the_page_has_what_is_stored_and_says_what_is_not(
     page = reported(ratecheck, tmp_path)
     assert "not stored" not in page
     assert "An ordering" in page
+    said = ratecheck("report", "--out", tmp_path, "--json")
+    assert json.loads(said.out) == {"report": str(tmp_path / "report.html")}
+    assert (tmp_path / "report.html").read_text() == page
     # Another profile is another page.
     said = ratecheck("report", "--out", tmp_path, "--profile", "paper")
     assert (said.code, "found none in" in said.err) == (2, True)

@@ -345,7 +345,7 @@ def test_results_are_in_the_root_of_the_project(
         kept.append({path: path.stat().st_mtime_ns for path in verdicts})
         assert f"{place / 'report.html'}\n" == ratecheck("report").out
         listed = ratecheck("audit", "--list", "--json")  # without a name, those of the project
-        assert [row["stored"] for row in json.loads(listed.out)] == ["holds", "holds"]
+        assert [row["verdict"] for row in json.loads(listed.out)] == ["holds", "holds"]
         assert listed.err == ""
     assert kept[0]
     assert kept == [kept[0]] * len(folders)  # what the first one judged, the others found
@@ -436,7 +436,7 @@ def test_commands_know_the_project(write: Write) -> None:
     (root / "work" / "rates" / "broken.py").unlink()
     listed = command(here, "audit", "--list", "mine", "--json")
     assert listed.returncode == 0
-    assert [row["stored"] for row in json.loads(listed.stdout)] == ["holds", "holds"]
+    assert [row["verdict"] for row in json.loads(listed.stdout)] == ["holds", "holds"]
     page = command(here, "report")
     assert page.returncode == 0, page.stderr
     text = (root / "results" / "report.html").read_text()

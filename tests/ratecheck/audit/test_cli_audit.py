@@ -115,14 +115,14 @@ def test_rates_show_their_exponents(ratecheck: Call, tmp_path: Path) -> None:
 def test_list_has_every_claim_and_its_last_verdict(ratecheck: Call, judged: Path) -> None:
     said = ratecheck("audit", MINE, "--list", "--json", "--out", judged)
     rows = json.loads(said.out)
-    assert [row["stored"] for row in rows] == ["holds", "violated", "holds", "not checked"]
+    assert [row["verdict"] for row in rows] == ["holds", "violated", "holds", "not checked"]
     assert rows[0] == {
         "id": "mine.norm",
         "kind": "upper",
         "source": "my paper, Lemma 1",
         "section": "Claims about one probability distribution",
         "statement": "the largest probability squared is at most the sum of squares",
-        "stored": "holds",
+        "verdict": "holds",
     }
     said = ratecheck("audit", MINE, "--list", "--out", judged / "absent")
     assert said.code == 0
@@ -272,7 +272,10 @@ def test_write_leaves_the_data_files(ratecheck: Call, judged: Path, tmp_path: Pa
 @pytest.mark.slow
 def test_the_catalogue_is_listed_with_the_experiments(ratecheck: Call, tmp_path: Path) -> None:
     said = ratecheck("list", "--json", "--out", tmp_path)
-    rows = [row for row in json.loads(said.out) if row["kind"] == "claims"]
+    listed = json.loads(said.out)
+    assert len({tuple(row) for row in listed}) == 1  # the keys of all rows
+    rows = [row for row in listed if row["kind"] == "claims"]
+    assert all(row["claims"] > 0 and row["stored"] == {} for row in rows)
     assert "affpcl/appendix_d" in [row["id"] for row in rows]
     assert all(sum(row["verdicts"].values()) == row["claims"] for row in rows)
     assert all("not judged yet" not in row["verdicts"] for row in rows)  # the papers keep verdicts
