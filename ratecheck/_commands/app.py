@@ -98,7 +98,7 @@ _RESUMED = ("audit", "bridge", "rates", "reproduce", "run", "sweep")
 
 @app.command("list", epilog=examples("list", 'list "Lemma D.1"', "list fslora Figure 5 --json"))
 def list_(names: Names = None, out: Out = RESULTS, as_json: Json = False) -> None:
-    """List figures, rates and sections of claims, and how much the results folder holds.
+    """List everything that can be run, and what is already computed.
 
     With a text: all that is called so in a paper. With a file or a folder: what it holds.
     """
@@ -130,9 +130,9 @@ def show(
     out: Out = RESULTS,
     as_json: Json = False,
 ) -> None:
-    """Say what an experiment claims, and what the parameters mean that ``--set`` can change.
+    """Describe an experiment and the parameters that --set accepts.
 
-    Of a claim, what ``audit ID --show`` says; of several that a paper calls so, and of a paper, a
+    Of a claim, what audit ID --show says; of several that a paper calls so, and of a paper, a
     list.
     """
     from linsys.validate import InputError
@@ -574,7 +574,10 @@ def audit(
     out: Out = RESULTS,
     as_json: Json = False,
     list_claims: Annotated[bool, typer.Option("--list", help="List the claims only.")] = False,
-    show_claims: Annotated[bool, typer.Option("--show", help="Say all about the claims.")] = False,
+    show_claims: Annotated[
+        bool,
+        typer.Option("--show", help="Show statement, assumptions, verdict and tightest instance."),
+    ] = False,
     constant: Constant = False,
     replay: Replay = None,
     write: Write = None,
