@@ -277,7 +277,8 @@ class Recorded:
 
     def tanh(self) -> Any:
         """The hyperbolic tangent."""
-        return 1 - 2 / ((2 * self).exp() + 1)
+        power = self.exp()
+        return 1 - 2 / (power * power + 1)
 
     def _function(self, name: str, of: Callable[[Ball], Ball]) -> Recorded:
         if self.known is not None and (found := of(Ball(self.known))).exact:

@@ -37,6 +37,11 @@ def _extreme(name: str, of: Callable[[Any, Any], Ball]) -> Callable[[Any, Any], 
             return one
         if one.known is not None and other.known is not None:
             return one if (one.known > other.known) == (name == "max") else other
+        if one.ball is None or other.ball is None:
+            for number, end in ((one, other), (other, one)):
+                line = State.tape.lines[end.place]  # infinite
+                if line in (("const", "inf"), ("const", "-inf")):
+                    return end if (line[1] == "inf") == (name == "max") else number
         first, second = sorted((one.place, other.place))
         return made(State.tape.place(name, first, second), of_balls(of, one, other))
 
@@ -163,7 +168,7 @@ def _root_of_two(gram: Numbers) -> Numbers:
     (a, b), (_, c) = _rows(gram)
     r = (a * c - b * b).sqrt()
     scale = (a + c + 2 * r).sqrt()
-    if scale == 0:
+    if scale.ball is not None and scale == 0:
         return gram
     return np.asarray((gram + r * np.eye(2, dtype=int)) / scale)
 

@@ -99,7 +99,7 @@ class Tape:
     def compared(self, relation: str, a: int, b: int, outcome: bool, is_open: bool) -> bool:
         """Write down how a comparison came out."""
         if is_open:
-            self._path.append(("?", relation, a, b))
+            self._path.append(("?", relation, a, b, outcome))
         else:
             self._path.append(("!", relation if outcome else OPPOSITE[relation], a, b))
         return outcome
@@ -120,6 +120,8 @@ class Tape:
     def _possible(self, a: int, b: int) -> frozenset[int]:
         """The signs that a - b may have."""
         for one, zero, turn in ((a, b, 1), (b, a, -1)):
+            if self.lines[zero] in (("const", "inf"), ("const", "-inf")):
+                return frozenset((turn if "-inf" in self.lines[zero] else -turn,))
             known = self.constants.get(zero)
             if known is not None and known <= 0 and self.signs[one] >= NOT_NEGATIVE:
                 strict = known < 0 or self.signs[one] == POSITIVE
@@ -136,10 +138,9 @@ class Tape:
         for number, (path, told) in enumerate(self.leaves):
             begin = 0
             if number:  # where the case before this one took the other way
-                forks = [k for k, one in enumerate(path) if one[0] == "?"]
                 before = self.leaves[number - 1][0]
-                begin = 1 + max(k for k in forks if path[: k + 1] == before[: k + 1])
-            tree += [*path[begin:], ("=", *told)]
+                begin = 1 + next(k for k, one in enumerate(path) if one != before[k])
+            tree += [*(one[:4] for one in path[begin:]), ("=", *told)]
         needed = {x for line in tree for x in line if isinstance(x, int)}
         needed |= {k for k, line in enumerate(self.lines) if line[0] == "in"}
         for place in range(len(self.lines) - 1, -1, -1):

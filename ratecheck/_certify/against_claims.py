@@ -1,11 +1,9 @@
 """Verify a certificate against its claim: what it says is computed anew, and nothing is believed.
 
 What its data prove by themselves is checked by :mod:`ratecheck._certify.check`. Here the claim's
-own function is evaluated, so that the claim's module has to be there, at the revision for which the
-certificate was made. Of a counterexample, a stated enclosure has to hold the one that is computed
-here, and the stated enclosures themselves have to prove what the certificate says. Of an identity,
-random points are drawn anew; of a constant, every box is evaluated; and a theorem is compared with
-the claim at instances.
+own function is evaluated, so that its module has to be there, at the revision of the certificate. A
+stated enclosure has to hold the one that is computed here; of an identity points are drawn anew; of
+a constant every box is evaluated; theorems and formulas are compared with the claim.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from ratecheck._certify.certificate import EVERY, MET, digits, of_identity
 from ratecheck._certify.check import FORMAT, Wrong, apart, in_a_line, interval
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, enclose
 from ratecheck._certify.every_branch import Open
-from ratecheck._certify.formula import check_program
+from ratecheck._certify.formulas import check_formula
 from ratecheck._certify.gram import certificate as theorems
 from ratecheck._certify.identities import COMBINATIONS, Decided, decide
 from ratecheck._certify.stated import (
@@ -50,7 +48,17 @@ _KEYS = {
 }
 _MORE = {
     "counterexample": {"formula"},
-    "identity": {"left", "every_branch", "open", "differ", "ways", "empty", "ties", "whole"},
+    "identity": {
+        "formula",
+        "left",
+        "every_branch",
+        "open",
+        "differ",
+        "ways",
+        "empty",
+        "ties",
+        "whole",
+    },
     theorems.KIND: theorems.MORE,
     constants.KIND: constants.MORE,
 }
@@ -133,9 +141,9 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
             return theorems.check(content, item)
         if kind == constants.KIND:
             return constants.verify(content, claim)
-        if kind == "identity":
-            return _identity(content, item, claim)
-        return _counterexample(content, claim)
+        told = (_identity if kind == "identity" else _counterexample)(content, item, claim)
+        check_formula(content, claim)
+        return told
     except (Wrong, Unprovable) as error:
         raise Refused(str(error)) from None
 
@@ -183,7 +191,7 @@ def _identity(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
         raise Refused(f"the two sides must be equal on every branch; found {error}") from None
     true = of_identity(item, decided)
     # of the sizes that are left out the reason is text, and the number is checked above
-    given_only = {"left", "open", "differ", "seconds", "file"}
+    given_only = {"left", "open", "differ", "seconds", "file", "formula"}
     # how many there are may depend on the whole numbers drawn and on the exclusions found
     counted = {"ways", "empty"} if "empty" in true else {"ways"} if true["drawn"] else set()
     if all(type(content.get(name)) is int and content[name] > 0 for name in counted):
@@ -214,13 +222,12 @@ def _where(decided: Decided) -> str:
     return f"{met}, for {every} of them on {looked}" if every else met
 
 
-def _counterexample(content: Mapping[str, Any], claim: Claim) -> str:
+def _counterexample(content: Mapping[str, Any], item: Item, claim: Claim) -> str:
     stated = _cases(content)
     for case in stated:
         if apart(claim.relation, case.measured, case.bound) <= 0:
             raise Refused(f"`cases` must break the claim; found entry {case.entry} that does not")
     _compare(content, stated, claim)
-    check_program(content, claim)
     first = content["cases"][0]
     return (
         f"violated: measured in [{', '.join(first['measured'])}], bound in "

@@ -68,10 +68,12 @@ def check_program(certificate: Mapping[str, Any], claim: Claim) -> None:
     Raises:
         Unprovable: the certificate carries another formula than the claim's, or it shows less.
     """
-    if "formula" not in certificate:
-        return
     recorded = at_instance(claim, certificate["instance"], certificate["bits"] or BITS[0])
-    if certificate["formula"] != recorded:
+    try:
+        same = check_formula.unpacked(certificate["formula"]) == check_formula.unpacked(recorded)
+    except (check_formula.Wrong, *check_formula.ILL):
+        same = False
+    if not same:
         raise Unprovable("`formula` must be the program of the claim; found another one")
     check(certificate)
 

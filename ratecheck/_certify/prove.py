@@ -18,6 +18,7 @@ from ratecheck._certify.certificate import of_counterexample, of_identity
 from ratecheck._certify.constant_search import Doing, constant as enclose_constant
 from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
 from ratecheck._certify.formula import with_formula
+from ratecheck._certify.formulas import with_formulas
 from ratecheck._certify.gram.certificate import of_theorem
 from ratecheck._certify.gram.declared import Theorem, theorem_of
 from ratecheck._certify.gram.solve import Unproved
@@ -136,12 +137,13 @@ def prove(
 
 
 def _with_formula(proof: Proof, item: Item, limit: float) -> Proof:
-    """A proof that a claim is false with the formula as a program, if that shows it by itself."""
-    if proof.certificate is None or proof.certificate["kind"] != "counterexample":
+    """A counterexample or an identity with the formula as a program, if that shows it by itself."""
+    if proof.certificate is None or proof.certificate["kind"] not in ("counterexample", "identity"):
         return proof
     assert isinstance(item.entry, Claim)
+    add = with_formula if proof.certificate["kind"] == "counterexample" else with_formulas
     with contextlib.suppress(Unprovable, TimeLimit), time_limit(limit):
-        return replace(proof, certificate=with_formula(proof.certificate, item.entry))
+        return replace(proof, certificate=add(proof.certificate, item.entry))
     return proof
 
 

@@ -221,7 +221,7 @@ def test_a_checker_that_compares_nothing_is_seen(monkeypatch: pytest.MonkeyPatch
     name, change, _ = FALSE["a moved enclosure"]
     with pytest.raises(Refused, match="`formula` must break the claim by itself"):
         verify(changed(name, change))
-    monkeypatch.setattr(against_claims, "check_program", lambda *_: None)
+    monkeypatch.setattr(against_claims, "check_formula", lambda *_: None)
     assert verify(changed(name, change)).startswith("violated")
 
 

@@ -288,6 +288,9 @@ def test_a_checker_that_draws_no_points_is_seen(monkeypatch: pytest.MonkeyPatch)
     content = proved("square")
     outcome = decide(claim("square"))
     monkeypatch.setattr(against_claims, "decide", lambda claim, sizes, every: outcome)
+    with pytest.raises(Refused, match="`formula` must have the programs of the claim"):
+        verify(content | {"id": "same.nearly"})
+    del content["formula"]
     assert verify(content | {"id": "same.nearly"}).startswith("identity: true")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ratecheck._certify import ratios
+from ratecheck._certify import check_identity, ratios
 from ratecheck._certify.against_claims import verify
 from ratecheck._certify.ratios import found, smallest
 from ratecheck._claims.claim import Claim
@@ -151,8 +151,23 @@ def test_the_page_says_what_the_certificates_leave_open() -> None:
         "ratecheck/_certify/check_formula.py",
     )
     lines = len(Path(of_formulas).read_text().splitlines())
-    assert f"{theorems} theorems and {alone} of {len(false)} false claims" in page
+    carried = [one for one in identities if "formula" in one]
+    complete = sum(_sizes_of(one) == len(one["sizes"]) for one in carried)
+    assert (
+        f"{theorems} theorems, {alone} of {len(false)} false claims and {len(carried)} of "
+        f"{len(identities)} identities" in page
+    )
     assert f"`check_formula.py`, {lines} lines on the standard library and python-flint" in page
+    lines = len(Path(check_identity.__file__).read_text().splitlines())
+    assert f"`check_identity.py`, {lines} lines on the same" in page
+    assert f"{complete} of them at all of their sizes" in page
+    assert f"Of the {len(identities) - len(carried)} other identities" in page
+
+
+def _sizes_of(identity: Mapping[str, Any]) -> int:
+    """For how many sizes an identity carries formulas."""
+    heads = check_identity.unpacked(identity["formula"])
+    return len({json.dumps(json.loads(f"[{head}]")[0]) for head in heads})
 
 
 #: What a bound has that is proved for vectors of every dimension.

@@ -1,0 +1,297 @@
+"""Check that both sides of a formula are equal: ``python check_identity.py FILE``.
+
+This file needs the standard library and python-flint alone. The ``formula`` of an identity has a
+line ``@ {"n": 2}, {}`` for each combination of sizes and of whole numbers, and after it a program
+as check_formula.py has it; ``in``, ``in >=`` and ``in >`` are any number, of that sign.
+
+All comparisons are taken both ways. A formula then is an element of Q(x)[s], x the inputs and s the
+roots, s^2 = u. |x| is a root of x^2, and with it max(x, y) = (x + y + |x - y|) / 2; an exponential
+or another function is one more x, the same of equal arguments. At an instance all have values with
+s^2 = u. With all divisors multiplied out the difference of both sides is a polynomial in x and s.
+If its coefficient of every product of roots is zero by s^2 = u, both sides are equal wherever the
+formula has a value. They are computed at random x modulo a random prime of 512 bits. Of numerator
+and denominator a bound of the degree and of the logarithm of the norm is known, of a root half of
+what is under it. A coefficient with bound z that is not zero is zero for the prime with a chance
+below z 2^(4 - 512), as at most z divide it of over 2^511 / 1024, or else at the point with one
+below z 2^(1 - 512) (Schwartz, Zippel). All numbers are counted that were compared with zero.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import flint
+
+FORMAT, BITS, CHANCE = 1, 512, 100
+UNDECIDED = "NOTHING WAS DECIDED: it has no formula of an identity"
+SHOWN = "both sides of its formulas are equal where they have values, but for a chance below 2^-100"
+LEFT = "Not decided: that these are the claim's, with all signs of inputs and whole numbers"
+ILL = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, zlib.error)
+_LONGEST, _TERMS, _WORK = 50_000_000, 128, 400_000
+_ONE = "neg", "abs", "root", "length", "exp", "log", "sin", "cos", "atan", "acos"
+_TAKES = dict.fromkeys(_ONE, 1) | dict.fromkeys(("+", "-", "*", "/", "max", "min"), 2)
+Line = tuple[str, list[int], str]
+
+
+class Open(Exception):
+    """Why it is not decided here, in a line."""
+
+
+class Program:
+    """A formula: its lines, each with the places that it takes, and both sides of every case."""
+
+    def __init__(self, text: str) -> None:
+        self.lines: list[Line] = []
+        self.leaves: list[list[int]] = []
+        cases = 1
+        for number, line in enumerate(text.split("\n")):
+            name, *words = line.split(" ")
+            if name in ("=", "?") and cases > 0:
+                cases += 1 if name == "?" else -1
+                self.leaves += [] if name == "?" else [[int(word) for word in words]]
+                continue
+            count = _TAKES.get(name, len(words) if name in ("least", "most") else 0)
+            of = [number - int(word) for word in words[:count]]
+            more = len(words) - count in {"const": (1,), "in": (0, 1)}.get(name, (0,))
+            fits = more, of or name in ("in", "const"), number == len(self.lines)
+            if not all(fits) or not all(0 <= place < number for place in of):
+                raise ValueError(
+                    f"line {number} must be an operation on earlier ones; found {line!r}"
+                )
+            self.lines.append((name, of, " ".join(words[count:])))
+        if cases or not all(leaf and len(leaf) % 2 == 0 for leaf in self.leaves):
+            raise ValueError("a program must have all its cases, with two sides of every entry")
+
+
+def sign(line: Line, signs: Sequence[int]) -> int:
+    """What is known of a number's sign at all points: 0 nothing, 1 not negative, 2 above zero."""
+    name, of, rest = line
+    each = [signs[place] for place in of]
+    if name == "in":
+        return {"": 0, ">=": 1, ">": 2}[rest]
+    if name == "const":
+        return 0 if not rest[0].isdecimal() else 1 + (rest != "0")
+    if name in ("exp", "acos"):
+        return 2 if name == "exp" else 1
+    if name in ("abs", "root", "length") or (name == "*" and of[0] == of[1]):
+        return max(1, each[0])
+    if name in ("+", "max"):
+        return max(each) if name == "max" or min(each) else 0
+    return min(each) if name in ("*", "/", "min") and (name != "/" or min(each)) else 0
+
+
+class Number(NamedTuple):
+    """A sum of products of roots, by the roots' bits, with coefficients modulo the prime."""
+
+    terms: Mapping[int, int]
+    top: int
+    bottom: int
+
+
+class Case:
+    """One formula of a program, at a random point; ``free``: maxima and |x| are inputs, too."""
+
+    def __init__(self, program: Program, p: int, free: bool) -> None:
+        self.program, self.p, self.free = program, p, free
+        self.squares: list[Number] = []
+        self.atoms: dict[Any, Number] = {}
+        self.values: dict[Any, Number] = {}
+        self.signs: list[int] = []
+        for line in program.lines:
+            self.signs.append(sign(line, self.signs))
+        # how many numbers may have been zero, and the largest of their bounds
+        self.tests, self.most, self.work = 0, 1, 0
+
+    def open(self, places: Sequence[int]) -> str:
+        """Why the two sides of an entry are not known to be equal; empty if they are."""
+        needed = set(places)
+        for place in range(len(self.program.lines) - 1, -1, -1):
+            needed |= set(self.program.lines[place][1]) if place in needed else set()
+        try:
+            for place in sorted(needed):
+                self.values[place] = self.operation(place)
+            for one, other in zip(places[::2], places[1::2], strict=True):
+                if self.sum(self.values[one], self.values[other], -1).terms:
+                    return f"lines {one} and {other} are not equal on a branch, by these rules"
+        except (Open, RecursionError, ValueError) as error:
+            return str(error)
+        return ""
+
+    def operation(self, place: int) -> Number:
+        """The value of a line."""
+        name, of, rest = self.program.lines[place]
+        x, y = [*(self.values[k] for k in of), None, None][:2]
+        if name == "const":
+            return self.constant(Fraction(*map(int, rest.split("/"))))
+        if name == "in" or x is None:
+            return Number({0: secrets.randbelow(self.p)}, 1, 0)
+        if name in ("exp", "log", "root", "length"):
+            return self.function("root" if name == "length" else name, of[0])
+        if name == "neg":
+            return self.product(x, self.constant(Fraction(-1)))
+        if y and name in ("+", "-"):
+            return self.sum(x, y, 1 if name == "+" else -1)
+        if y and name in ("*", "/"):
+            return self.product(x, y if name == "*" else self.inverse(y))
+        if name == "abs" and (self.signs[of[0]] or not self.free):
+            return x if self.signs[of[0]] else self.atom("root", [self.product(x, x)])
+        if name in ("max", "min") and y and not self.free:
+            apart = self.sum(x, y, -1)
+            root = self.atom("root", [self.product(apart, apart)])
+            both = self.sum(self.sum(x, y), root, 1 if name == "max" else -1)
+            return self.product(both, self.constant(Fraction(1, 2)))
+        return self.atom(name, [self.values[k] for k in of])
+
+    def function(self, name: str, place: int) -> Number:
+        """A root, an exponential or a logarithm of a line, by the rules that are true of them."""
+        inner, of, _ = self.program.lines[place]
+        signs = [self.signs[k] for k in of]
+        undone = {"exp": "log", "log": "exp", "root": "*"}[name] == inner
+        if undone and (name != "root" or (of[0] == of[1] and signs[0])):
+            return self.values[of[0]]
+        if name == "exp" and inner in ("+", "-", "neg"):
+            a, b = ([self.constant(Fraction(1))] + [self.function(name, k) for k in of])[-2:]
+            return self.product(a, b if inner == "+" else self.inverse(b))
+        if name != "exp" and inner in ("*", "/") and 2 in (signs[0] * (inner == "*"), signs[1]):
+            # one is above zero, and so is the other, but that a root may be of zero
+            a, b = (self.function(name, k) for k in of)
+            if name == "log":
+                return self.sum(a, b, 1 if inner == "*" else -1)
+            return self.product(a, b if inner == "*" else self.inverse(b))
+        x = self.values[place]
+        return self.atom(name, [x]) if x.terms or name != "root" else x
+
+    def constant(self, value: Fraction) -> Number:
+        """A rational."""
+        inverse = pow(value.denominator, -1, self.p)
+        sizes = abs(value.numerator).bit_length(), value.denominator.bit_length()
+        return self.counted({0: value.numerator * inverse % self.p}, *sizes)
+
+    def counted(self, terms: Mapping[int, int], top: int, bottom: int) -> Number:
+        """A number whose coefficients may be zero."""
+        self.tests, self.work = self.tests + len(terms), self.work + len(terms)
+        if len(terms) > _TERMS or self.work > _WORK:
+            raise Open(f"a number has over {_TERMS} products of roots, or all together too many")
+        self.most = max(self.most, top + bottom)
+        return Number({key: c for key, c in terms.items() if c}, top, bottom)
+
+    def sum(self, x: Number, y: Number, factor: int = 1) -> Number:
+        """x + y, or x - y."""
+        terms = dict(x.terms)
+        for key, c in y.terms.items():
+            terms[key] = (terms.get(key, 0) + factor * c) % self.p
+        return self.counted(terms, max(x.top + y.bottom, y.top + x.bottom) + 1, x.bottom + y.bottom)
+
+    def product(self, x: Number, y: Number) -> Number:
+        """x y, in which s^2 = u for every root s."""
+        terms: dict[int, int] = {}
+        for a, c in x.terms.items():
+            for b, d in y.terms.items():
+                product = Number({a ^ b: c * d % self.p}, 0, 0)
+                for root in range((a & b).bit_length() - 1, -1, -1):
+                    if a & b & 1 << root:
+                        product = self.product(product, self.squares[root])
+                for key, e in product.terms.items():
+                    terms[key] = (terms.get(key, 0) + e) % self.p
+        return self.counted(terms, x.top + y.top, x.bottom + y.bottom)
+
+    def inverse(self, x: Number) -> Number:
+        """1 / x, by the conjugates a - b s of a + b s."""
+        root = max(x.terms, default=0).bit_length() - 1
+        if not x.terms:
+            raise Open("a divisor, or its product with a conjugate, is zero")
+        if root < 0:
+            return Number({0: pow(x.terms[0], -1, self.p)}, x.bottom, x.top)
+        turned = {key: -c % self.p if key >> root & 1 else c for key, c in x.terms.items()}
+        conjugate = Number(turned, x.top, x.bottom)
+        return self.product(conjugate, self.inverse(self.product(x, conjugate)))
+
+    def atom(self, name: str, numbers: Sequence[Number]) -> Number:
+        """A root, or a function of which nothing is known but that it is the same of equal ones."""
+        for x in numbers:  # compared with those of all others
+            self.tests += (len(x.terms) + 1) * (len(self.atoms) + 1) * _TERMS
+            self.most = max(self.most, x.top + x.bottom)
+        keys = [tuple(sorted(x.terms.items())) for x in numbers]
+        known = name, *(sorted(keys) if name in ("max", "min") else keys)
+        if known not in self.atoms:
+            made = Number({0: secrets.randbelow(self.p)}, 1, 0)
+            if name == "root":
+                (x,) = numbers
+                made = Number({1 << len(self.squares): 1}, (x.top + x.bottom + 1) // 2, x.bottom)
+                self.squares.append(x)
+            self.atoms[known] = made
+        return self.atoms[known]
+
+
+def unpacked(text: str) -> dict[str, str]:
+    """The programs of a certificate, by their sizes and whole numbers as text."""
+    unzip = zlib.decompressobj()
+    plain = unzip.decompress(base64.b85decode(text), _LONGEST).decode("ascii")
+    if not unzip.eof or unzip.unused_data or not plain.startswith("@ "):
+        raise ValueError("`formula` must be one compressed text that is not too long")
+    parts = [part.partition("\n") for part in plain[2:].split("\n@ ")]
+    if len(parts) > len(found := {head: program for head, _, program in parts}):
+        raise ValueError("`formula` must be for different sizes")
+    return found
+
+
+def identity(content: Mapping[str, Any], p: int = 0) -> int:
+    """For how many of its sizes a certificate's formulas have equal sides; p is a random prime."""
+    programs = unpacked(content["formula"])
+    decided = [json.loads(f"[{head}]")[0] for head in programs]
+    if not all(sizes in content["sizes"] for sizes in decided):
+        raise ValueError("`formula` must be for some of the `sizes`")
+    tests, most = 1, 1
+    while not p:
+        p = 2 ** (BITS - 1) + secrets.randbelow(2 ** (BITS - 1))
+        p *= flint.fmpz(p).is_prime()
+    for program in map(Program, programs.values()):
+        for leaf in program.leaves:
+            for free in (True, False):
+                case = Case(program, p, free)
+                reason = case.open(leaf)
+                tests, most = tests + case.tests, max(most, case.most)
+                if not reason:
+                    break
+            else:
+                raise Open(reason)
+    # of two numbers that are compared, the difference has twice the bound of one, and 1 more
+    if (tests * (2 * most + 1)).bit_length() + 5 > BITS - CHANCE:
+        raise Open("the degrees are too large for the prime")
+    return len({json.dumps(sizes) for sizes in decided})
+
+
+def answers(path: Path) -> Iterator[tuple[str, int]]:
+    """A line for each certificate in a file, and 1 if it is refused, 2 if undecided, or 0."""
+    try:
+        whole = json.loads(path.read_bytes())
+        certificates = whole.get("certificates", [whole])
+    except (OSError, *ILL) as error:
+        yield f"file must hold certificates; found {path}: {error}", 1
+        return
+    for content in certificates:
+        name = content.get("id") if isinstance(content, dict) else None
+        try:
+            told, code = UNDECIDED, 2
+            kind = content["format"], content["kind"], content["relation"]
+            if kind == (FORMAT, "identity", "==") and "formula" in content:
+                told, code = f"{SHOWN}, for {identity(content)} of its sizes. {LEFT}", 0
+        except Open as error:
+            told, code = f"not decided: {error}", 2
+        except ILL as error:
+            told, code = f"refused: {error}", 1
+        yield "".join(one if one.isprintable() else "?" for one in f"{name}: {told}"), code
+
+
+if __name__ == "__main__":
+    lines = [line for name in sys.argv[1:] for line in answers(Path(name))]
+    print(*(line for line, _ in lines), sep="\n")
+    sys.exit(1 if 1 in (found := [code for _, code in lines] or [1]) else max(found))

@@ -1,0 +1,214 @@
+"""The formulas of an identity, as programs of plain operations for the sizes of its certificate.
+
+What a program is given are coordinates: the numbers of an instance, or what they are made of by
+plain operations, such as a distribution u_i / sum u. Whoever checks it, see
+:mod:`ratecheck._certify.check_identity`, shows that both sides are equal for all values of these.
+A space's joint assumptions are not used, if it can be shown without them, or else its exact repair.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from linsys.linalg import no_floats
+from linsys.linalg.balls import Undecided, every_case
+from linsys.linalg.recorded import Recorded, given
+from linsys.linalg.recorded_arithmetic import recording
+from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape, Unrecorded
+from ratecheck._certify import check_identity
+from ratecheck._certify.enclosures import Unprovable, aligned, told
+from ratecheck._certify.formula import check_program, packed
+from ratecheck._certify.random_points import Whole, whole_numbers
+from ratecheck._claims import fields as domains
+from ratecheck._claims.claim import Claim
+from ratecheck._claims.space import Fault, Sizes, Space, quiet
+
+#: So many characters the programs of a certificate have at most, so many outcomes of comparisons
+#: and so many combinations of whole numbers the formula of one combination of sizes.
+LONGEST, CASES, WHOLE = 60_000, 64, 64
+#: CPU seconds for the formulas of a certificate; after so many sizes in vain no more are tried.
+SECONDS, _FAILURES = 6.0, 3
+#: A prime for what is tried first; what is found is checked with a random one.
+_TRIED = 2**521 - 1
+
+
+def with_formulas(
+    certificate: Mapping[str, Any], claim: Claim, seconds: float = SECONDS
+) -> dict[str, Any]:
+    """An identity's certificate that carries its formulas, for the sizes at which they show it.
+
+    Raises:
+        Unprovable: they show it at none.
+    """
+    started, programs = time.process_time(), dict[str, str]()
+    failed: list[str] = []
+    for sizes in sorted(certificate["sizes"], key=lambda one: sum(one.values())):
+        if len(failed) == _FAILURES or time.process_time() - started > seconds:
+            break
+        try:
+            more = {**programs, **_at_sizes(claim, sizes)}
+            if len(_text(more)) > LONGEST:
+                break
+            programs = more
+        except Unprovable as error:
+            failed.append(str(error))
+    if not programs:
+        raise Unprovable(failed[0] if failed else "its programs are too long")
+    made = {**certificate, "formula": _text(programs)}
+    check(made)
+    return made
+
+
+def _text(programs: Mapping[str, str]) -> str:
+    return packed("\n".join(f"@ {head}\n{text}" for head, text in programs.items()))
+
+
+def _at_sizes(claim: Claim, sizes: Sizes) -> dict[str, str]:
+    """The programs of some sizes, by these and the whole numbers, if they show the identity."""
+    error = Unprovable("none")
+    for repaired in (False, True)[: 1 + (claim.space.repair is not None)]:
+        try:
+            found = {
+                _head(sizes, whole): program(claim, sizes, whole, repaired)
+                for whole in _whole(claim, sizes)
+            }
+            check({"sizes": [sizes], "formula": _text(found)}, _TRIED)
+            return found
+        except Unprovable as reason:
+            error = reason
+    raise error
+
+
+def _head(sizes: Sizes, whole: Whole) -> str:
+    return json.dumps([sizes, whole])[1:-1]
+
+
+def _whole(claim: Claim, sizes: Sizes) -> list[Whole]:
+    """All combinations of whole numbers."""
+    found = whole_numbers(claim.space, sizes)
+    if found is None or len(found) > WHOLE:
+        raise Unprovable(f"it has over {WHOLE} combinations of whole numbers")
+    return found
+
+
+def check(certificate: Mapping[str, Any], prime: int = 0) -> None:
+    """Whether the formulas of an identity's certificate have equal sides.
+
+    Raises:
+        Unprovable: that is not shown.
+    """
+    try:
+        check_identity.identity(certificate, prime)
+    except (check_identity.Open, *check_identity.ILL) as error:
+        raise Unprovable(f"`formula` must have equal sides; found {error}") from None
+
+
+def check_formula(certificate: Mapping[str, Any], claim: Claim) -> None:
+    """Record the claim's function anew, and check what a certificate's formula shows by itself.
+
+    Raises:
+        Unprovable: it is another one than the claim's, or shows less.
+    """
+    if "formula" in certificate:
+        of_kind = {"identity": check_programs, "counterexample": check_program}
+        of_kind[certificate["kind"]](certificate, claim)
+
+
+def check_programs(certificate: Mapping[str, Any], claim: Claim) -> None:
+    """Compare an identity's formulas with those of its claim, recorded anew, and check them."""
+    try:
+        programs = check_identity.unpacked(certificate["formula"])
+    except check_identity.ILL as error:
+        raise Unprovable(f"`formula` must hold programs; found {error}") from None
+    named = [json.loads(f"[{head}]")[0] for head in programs]
+    sizes = [one for one in certificate["sizes"] if one in named]
+    if sorted(programs) != sorted(
+        _head(one, whole) for one in sizes for whole in _whole(claim, one)
+    ):
+        raise Unprovable("`formula` must be for all whole numbers of some of the sizes")
+    for one in sizes:
+        for whole in _whole(claim, one):
+            found = programs[_head(one, whole)]
+            if found != program(claim, one, whole, False) and (
+                claim.space.repair is None or found != program(claim, one, whole, True)
+            ):
+                raise Unprovable("`formula` must have the programs of the claim; found another one")
+    check(certificate)
+
+
+def program(claim: Claim, sizes: Sizes, whole: Whole, repaired: bool) -> str:
+    """Both sides of a claim at free coordinates, for every outcome of its comparisons.
+
+    Args:
+        claim: the claim.
+        sizes: of the instances.
+        whole: their whole numbers by field.
+        repaired: whether the space's repair is a part of it.
+
+    Raises:
+        Unprovable: it is no program of these operations.
+    """
+    space, tape = claim.space, Tape()
+
+    def case(fields: Mapping[str, Any]) -> None:
+        tape.start()
+        views = space.views(_repaired(space, fields) if repaired else dict(fields))
+        with no_floats("a number becomes a float"):
+            answer = claim.measure(views if space.batched else views[0])
+        sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
+        pairs = zip(*(side.ravel().tolist() for side in sides), strict=True)
+        tape.leaf(*((Recorded(0) + side).place for pair in pairs for side in pair))
+
+    try:
+        with recording(tape), quiet():
+            fields = {
+                name: _free(domain, (1, *domain.shape(sizes)), whole.get(name, []))
+                for name, domain in space.fields.items()
+            }
+            every_case(lambda: case(fields), CASES)
+    except (Fault, Undecided, Unrecorded, TypeError, ValueError, ZeroDivisionError) as error:
+        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
+        raise Unprovable(told(cause)) from error
+    return tape.text()
+
+
+def _repaired(space: Space, fields: Mapping[str, Any]) -> dict[str, Any]:
+    assert space.repair is not None
+    if space.batched:
+        return dict(space.repair(dict(fields)))
+    one = space.repair({name: values[0] for name, values in fields.items()})
+    return {name: np.asarray(values)[None] for name, values in one.items()}
+
+
+def _free(domain: domains.Field, shape: tuple[int, ...], whole: Sequence[int]) -> Any:
+    """The numbers of a field as coordinates, or made of them; of a sphere all but a pole."""
+
+    def numbers(sign: int = ANY, at: tuple[int, ...] = shape) -> Any:
+        return _array([given(None, sign) for _ in range(int(np.prod(at)))], at)
+
+    if isinstance(domain, domains.Whole):
+        return _array([Recorded(number) for number in whole], shape)
+    if isinstance(domain, domains.Interval):
+        return numbers(POSITIVE if domain.low > 0 else NOT_NEGATIVE if domain.low == 0 else ANY)
+    if isinstance(domain, domains.Simplex):
+        parts = numbers(NOT_NEGATIVE)
+        return parts / parts.sum(axis=-1, keepdims=True)
+    if isinstance(domain, domains.Sphere) and shape[-1] == 1:
+        signs = numbers()
+        return np.abs(signs) / signs
+    if isinstance(domain, domains.Sphere):
+        t = numbers(at=(*shape[:-1], shape[-1] - 1))
+        square = (t * t).sum(axis=-1, keepdims=True)
+        return np.concatenate([2 * t, square - 1], axis=-1) / (square + 1)
+    return numbers()
+
+
+def _array(entries: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    made = np.empty(len(entries), dtype=object)
+    made[:] = entries
+    return made.reshape(shape)

@@ -1,0 +1,287 @@
+"""An identity's formulas, as programs, have equal sides without the claim's code."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ratecheck as rc
+from linsys.linalg import inverse, lambda_max, lambda_min, norm
+from ratecheck._certify import check_identity
+from ratecheck._certify.against_claims import Refused, verify
+from ratecheck._certify.check_identity import Case, Open, Program, identity, unpacked
+from ratecheck._certify.enclosures import Unprovable
+from ratecheck._certify.formula import packed
+from ratecheck._certify.formulas import check_programs, program, with_formulas
+from ratecheck._claims.claim import Claim
+from ratecheck._verdicts import certificates as kept
+from tests.ratecheck.certify.test_check import KEPT, alone
+from tests.ratecheck.certify.test_edited import certificate, item_of
+
+CHECKER = Path(check_identity.__file__)
+
+
+def test_it_is_short_and_imports_python_flint_alone() -> None:
+    lines = CHECKER.read_text().splitlines()
+    assert len(lines) < 300
+    imported = {line.split()[1] for line in lines if re.match("(from|import) [a-z_.]+( |$)", line)}
+    assert "flint" in imported
+    assert imported - {"flint", "collections.abc"} <= set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("paper", KEPT)
+def test_identities_of_papers_are_shown_from_their_file_alone(paper: str) -> None:
+    status, said = alone(CHECKER, KEPT[paper] / kept.FILE)
+    certificates = kept.read(KEPT[paper])["certificates"]
+    assert status == 2, said
+    carried = {one["id"] for one in certificates if one["kind"] == "identity" and "formula" in one}
+    shown = {line.partition(":")[0] for line in said.splitlines() if check_identity.SHOWN in line}
+    assert shown == carried
+    assert len(said.splitlines()) == len(certificates)
+
+
+def of(text: str) -> dict[str, Any]:
+    """A certificate with a program that somebody wrote."""
+    head = {"format": 1, "kind": "identity", "relation": "==", "sizes": [{}]}
+    return {**head, "formula": packed("@ {}, {}\n" + text)}
+
+
+def lines(*each: str) -> str:
+    return "\n".join(each)
+
+
+EQUAL: dict[str, str] = {
+    "a binomial": lines(
+        "in", "in", "+ 2 1", "* 1 1", "* 4 4", "* 4 4", "* 6 5", "+ 1 1", "+ 4 3", "+ 1 2", "= 3 9"
+    ),
+    "a quotient": lines("in", "in", "/ 2 1", "* 1 2", "= 3 0"),
+    "the square of a root": lines("in", "root 1", "* 1 1", "= 0 2"),
+    "the root of a square": lines("in >=", "* 1 1", "root 1", "= 0 2"),
+    "an absolute value": lines("in >", "abs 1", "= 0 1"),
+    "the absolute value of a root": lines("in", "root 1", "abs 1", "= 1 2"),
+    "a quotient with a root": lines(
+        "in", "root 1", "const 1", "+ 2 1", "/ 2 1", "- 3 4", "const 1", "- 1 7", "/ 3 1", "= 4 8"
+    ),
+    "an exponential of a sum": lines(
+        "in", "in", "+ 2 1", "exp 1", "exp 4", "exp 4", "* 2 1", "= 3 6"
+    ),
+    "a logarithm of a product": lines(
+        "in >", "in >", "* 2 1", "log 1", "log 4", "log 4", "+ 2 1", "= 3 6"
+    ),
+    "a logarithm of an exponential": lines("in", "exp 1", "log 1", "= 0 2"),
+    "a maximum and a minimum": lines("in", "in", "max 2 1", "min 3 2", "+ 2 1", "+ 5 4", "= 4 5"),
+    "two branches": lines("in", "in", "+ 2 1", "? < 0 1", "= 2 2", "= 2 2"),
+    "a root of a root": lines("in", "root 1", "root 1", "* 1 1", "* 1 1", "= 0 4"),
+    "equal sines": lines("in", "in", "+ 2 1", "- 1 3", "sin 3", "sin 2", "- 1 2", "- 1 1", "= 7 6"),
+}
+EQUAL["equal sines"] = lines("in", "in", "+ 2 1", "- 1 2", "sin 4", "sin 2", "= 4 5")
+NOT: dict[str, tuple[str, str]] = {
+    "other sides": (lines("in", "const 1", "+ 2 1", "= 0 2"), "not equal"),
+    "a small difference": (lines("in", "const 1/1000000000000", "+ 2 1", "= 0 2"), "not equal"),
+    "the root of a square of any sign": (lines("in", "* 1 1", "root 1", "= 0 2"), "not equal"),
+    "an absolute value of any sign": (lines("in", "abs 1", "= 0 1"), "not equal"),
+    "another branch": (lines("in", "in", "? < 0 1", "= 0 0", "= 0 1"), "not equal"),
+    "the second entry": (lines("in", "in", "= 0 0 0 1"), "not equal"),
+    "the other sign of a root": (lines("in", "root 1", "neg 1", "= 1 2"), "not equal"),
+    "an exponential of a product": (
+        lines("in", "in", "* 2 1", "exp 1", "exp 4", "exp 4", "* 2 1", "= 3 6"),
+        "not equal",
+    ),
+    "sines of others": (lines("in", "in", "sin 2", "sin 2", "= 2 3"), "not equal"),
+    "a maximum and a side": (lines("in", "in", "max 2 1", "= 0 2"), "not equal"),
+    "a minimum and a maximum": (lines("in", "in", "max 2 1", "min 3 2", "= 2 3"), "not equal"),
+    "a division by zero": (lines("in", "- 1 1", "/ 2 1", "= 2 2"), "a divisor"),
+    "degrees beyond the prime": (lines("in", *["* 1 1"] * 500, "= 500 500"), "too large"),
+}
+REFUSED: dict[str, str] = {
+    "a leaf left out": lines("in", "in", "? < 0 1", "= 0 0"),
+    "a leaf too many": lines("in", "= 0 0", "= 0 0"),
+    "a condition": lines("in", "in", "! < 0 1", "= 0 1"),
+    "no sides": lines("in", "="),
+    "one side": lines("in", "= 0"),
+    "no leaf": "in",
+    "what comes later": lines("in", "+ 1 0", "= 0 1"),
+    "an operation after a branch": lines("in", "? < 0 0", "+ 1 1", "= 0 0", "= 0 0"),
+    "a rounded constant": lines("rounded 1.4142135623730951", "= 0 0"),
+    "an infinite one": lines("const inf", "= 0 0"),
+    "a long exponent": lines("const 1e999999999", "= 0 0"),
+    "a sign that is none": lines("in <", "= 0 0"),
+    "no such line": lines("in", "= 0 7"),
+}
+
+
+@pytest.mark.parametrize("what", EQUAL)
+def test_equal_sides_are_shown(what: str) -> None:
+    assert identity(of(EQUAL[what])) == 1
+
+
+@pytest.mark.parametrize("what", NOT)
+def test_other_sides_are_not_shown(what: str, tmp_path: Path) -> None:
+    text, reason = NOT[what]
+    with pytest.raises(Open, match=reason):
+        identity(of(text))
+    (tmp_path / "file.json").write_text(json.dumps({**of(text), "id": "mine.planted"}))
+    ((said, code),) = check_identity.answers(tmp_path / "file.json")
+    assert code == 2
+    assert "not decided" in said
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_program_is_refused(what: str, tmp_path: Path) -> None:
+    (tmp_path / "file.json").write_text(json.dumps({**of(REFUSED[what]), "id": "mine.planted"}))
+    ((said, code),) = check_identity.answers(tmp_path / "file.json")
+    assert code == (2 if "const" in REFUSED[what] else 1), said
+
+
+def test_sizes_that_are_not_stated_are_refused() -> None:
+    with pytest.raises(ValueError, match="some of the `sizes`"):
+        identity({**of(EQUAL["a quotient"]), "sizes": [{"n": 1}]})
+
+
+def test_a_root_counts_as_half_of_what_is_under_it_and_a_quotient_as_both() -> None:
+    def bounds(*each: str) -> tuple[int, int]:
+        case = Case(Program(lines(*each, f"= {len(each) - 1} {len(each) - 1}")), 2**521 - 1, False)
+        assert case.open([len(each) - 1, len(each) - 1]) == ""
+        return case.values[len(each) - 1].top, case.values[len(each) - 1].bottom
+
+    assert bounds("in") == (1, 0)
+    assert bounds("in", "* 1 1", "* 1 1") == (4, 0)
+    assert bounds("in", "* 1 1", "* 1 1", "root 1") == (2, 0)
+    assert bounds("in", "in", "/ 2 1") == (1, 1)
+    assert bounds("in", "in", "/ 2 1", "+ 1 3") == (3, 1)
+    assert bounds("const 1000") == (10, 1)
+
+
+def test_rules_of_signs_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every number counts as one that is not negative, false identities are shown."""
+    for what in ("the root of a square of any sign", "an absolute value of any sign"):
+        with pytest.raises(Open):
+            identity(of(NOT[what][0]))
+    monkeypatch.setattr(check_identity, "sign", lambda *_: 1)  # mutation
+    for what in ("the root of a square of any sign", "an absolute value of any sign"):
+        assert identity(of(NOT[what][0])) == 1
+
+
+def test_all_products_of_roots_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every root and every sine is 1, false identities are shown."""
+    one = check_identity.Fraction(1)
+    monkeypatch.setattr(Case, "atom", lambda case, *_: case.constant(one))
+    assert (
+        identity(of(NOT["the other sign of a root"][0].replace("neg 1", "* 1 1"))) == 1
+    )  # mutation
+    assert identity(of(NOT["sines of others"][0])) == 1
+
+
+def test_bounds_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_identity, "CHANCE", -1000)  # mutation
+    assert identity(of(NOT["degrees beyond the prime"][0])) == 1
+
+
+def shifted(A: Any) -> Any:
+    return A + np.eye(len(A), dtype=int)
+
+
+CLAIMS: dict[str, tuple[dict[str, Any], Callable[..., Any]]] = {
+    "distributions": ({"p": rc.simplex("n")}, lambda p: (p.sum(), 1 + 0 * p[0])),
+    "lengths on a sphere": ({"x": rc.sphere("n")}, lambda x: ((x * x).sum(), 1 + 0 * x[0])),
+    "positive numbers": ({"x": rc.positive("n")}, lambda x: (norm(x[:1]), x[0])),
+    "softmax": (
+        {"x": rc.reals("n")},
+        lambda x: (np.log(np.exp(x) / np.exp(x).sum()), x - np.log(np.exp(x).sum())),
+    ),
+    "inverses": (
+        {"A": rc.interval("n", "n", low=-0.2, high=0.2)},
+        lambda A: (shifted(A) @ inverse(shifted(A)), np.eye(len(A)) + 0 * A),
+    ),
+    "eigenvalues": (
+        {"A": rc.reals(2, 2)},
+        lambda A: (lambda_min(A) + lambda_max(A), A[0, 0] + A[1, 1]),
+    ),
+    "whole numbers": (
+        {"k": rc.whole_numbers(low=1, high=4), "x": rc.reals()},
+        lambda k, x: (sum((x for _ in range(k)), 0 * x), k * x),
+    ),
+}
+
+
+def claim_of(what: str) -> Claim:
+    fields, function = CLAIMS[what]
+    arguments = ", ".join(fields)
+    space: dict[str, Any] = {"function": function}
+    exec(f"def value({arguments}):\n    'They are equal.'\n    return function({arguments})", space)
+    made = rc.Paper("mine", "mine").identity(what.replace(" ", "_"), ref="1", on=fields)(
+        space["value"]
+    )
+    assert isinstance(made, Claim)
+    return made
+
+
+@pytest.mark.parametrize("what", CLAIMS)
+def test_identities_carry_formulas_that_show_them(what: str) -> None:
+    claim = claim_of(what)
+    proof = rc.certify(claim)
+    assert proof.certificate is not None, proof.reason
+    content = dict(proof.certificate)
+    assert identity(content) == len(content["sizes"])
+    check_programs(content, claim)
+
+
+def test_a_false_identity_has_no_formula() -> None:
+    fields = {"x": rc.reals(2)}
+    CLAIMS["false"] = fields, lambda x: (np.sqrt(x * x), x)
+    with pytest.raises(Unprovable, match="not equal"):
+        with_formulas({"sizes": [{}]}, claim_of("false"))
+    del CLAIMS["false"]
+
+
+@pytest.mark.parametrize("name", ["same.square", "same.parts"])
+def test_edits_of_formulas_are_refused(name: str) -> None:
+    content = certificate(name)
+    (item,) = [item_of(name)]
+    assert isinstance(item.entry, Claim)
+    plain = "\n".join(f"@ {head}\n{text}" for head, text in unpacked(content["formula"]).items())
+    each = plain.split("\n")
+    check_programs({**content, "formula": packed(plain)}, item.entry)
+    edits = [
+        [*each[:number], *other, *each[number + 1 :]]
+        for number, line in enumerate(each)
+        for other in ([], [line + " 1"], [line, line], [line.replace("+", "-").replace("* ", "/ ")])
+    ]
+    for new in random.Random(0).sample(edits, 40):
+        if new != each:
+            with pytest.raises(Unprovable):
+                check_programs({**content, "formula": packed("\n".join(new))}, item.entry)
+    with pytest.raises(Refused, match="`formula` must"):
+        verify({**content, "formula": packed("\n".join(each[:-1]))})
+
+
+def test_formulas_for_some_whole_numbers_are_refused() -> None:
+    claim = claim_of("whole numbers")
+    proof = rc.certify(claim)
+    assert proof.certificate is not None
+    programs = unpacked(proof.certificate["formula"])
+    assert [json.loads(f"[{head}]") for head in programs] == [
+        [{}, {"k": [k]}] for k in (1, 2, 3, 4)
+    ]
+    some = "\n".join(f"@ {head}\n{text}" for head, text in [*programs.items()][:3])
+    with pytest.raises(Unprovable, match="for all whole numbers"):
+        check_programs({**proof.certificate, "formula": packed(some)}, claim)
+
+
+def test_comparisons_come_out_both_ways() -> None:
+    CLAIMS["branches"] = (
+        {"x": rc.reals(3)},
+        lambda x: (np.where(x > 0, x, -x).sum(), np.abs(x).sum()),
+    )
+    text = program(claim_of("branches"), {}, {}, False).split("\n")
+    del CLAIMS["branches"]
+    assert sum(line.startswith("?") for line in text) == 7
+    assert sum(line.startswith("=") for line in text) == 8
