@@ -240,12 +240,13 @@ def _checks_and_notes(
 def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     """A row for each setting: weights without and with regularisation, drift, rewards."""
     figure, axes = rc.panels(analysis.series, columns=4, width=2.4, share_y=False)
-    names = ["client 1", "client 2", *config.names]
+    none, some = config.names  # in the paper's colours; clients in others
+    positions = {"client 1": 2, "client 2": 5, none: 3, some: 0}
     for s in analysis.series:
         line: dict[str, Any] = {}
         if s.name.endswith(RAW):
             line = {"linewidth": 0.6, "alpha": 0.5, "marker": ""}
-        rc.curve(axes[s.panel], s, position=names.index(s.name.removesuffix(RAW)), **line)
+        rc.curve(axes[s.panel], s, position=positions[s.name.removesuffix(RAW)], **line)
     for place, (title, ax) in enumerate(axes.items()):
         setting, _, what = title.partition(": ")
         ax.set_title(what if place < 4 else "")

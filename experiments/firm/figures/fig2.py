@@ -203,20 +203,24 @@ def _notes(config: Fig2Config, table: rc.Table) -> list[str]:
 def draw(config: Fig2Config, analysis: rc.Analysis) -> Figure:
     """A row for each setting: weights without and with regularisation, rewards."""
     figure, axes = rc.panels(analysis.series, columns=3, width=2.7, share_y=False)
-    names = ["client 1", "client 2", *config.arms]
+    none, some = config.arms  # in the paper's colours; clients in others
+    positions = {"client 1": 2, "client 2": 5, none: 3, some: 0}
     for s in analysis.series:
-        position = names.index(s.name.removesuffix(RAW))
+        position = positions[s.name.removesuffix(RAW)]
         line: dict[str, Any] = {}
         if s.name.endswith(RAW):
             line = {"linewidth": 0.6, "alpha": 0.5, "marker": ""}
-        elif (
-            s.name == names[2]
-        ):  # a wide line, because the curve of the other beta lies on top of it
+        elif s.name == none:  # a wide line, because the curve of the other beta lies on top of it
             line = {"linewidth": 4.0, "alpha": 0.5, "marker": ""}
         rc.curve(axes[s.panel], s, position=position, **line)
     for place, (title, ax) in enumerate(axes.items()):
         setting, _, what = title.partition(": ")
         ax.set_title(what if place < 3 else "")
+        if what == REWARD:
+            one, other = (np.asarray(s.y) for s in analysis.series if s.panel == title)
+            digit, power = f"{np.abs(one - other).max():.0e}".split("e")
+            apart = rf"at most ${digit} \cdot 10^{{{int(power)}}}$ apart"
+            ax.text(0.97, 0.05, apart, transform=ax.transAxes, ha="right", fontsize=8)
         ax.set_xticks(round_ticks(config))
         if what != REWARD:
             ax.set_ylim(-0.03, 1.03)
