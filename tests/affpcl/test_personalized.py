@@ -110,6 +110,19 @@ def test_the_own_sample_enters_twice():
     assert not np.allclose(apart, stack.direction_second_moment, rtol=1e-3)
 
 
+def test_the_bound_of_the_own_direction_is_that_of_its_words():
+    """4 G_A^2 ||dx^i||^2 + 8 G_A^2 ||dx^c||^2 + 8 ||dtheta^c||^2 + 16 sigma^2 deltatilde^i."""
+    stack = instance(5, n=3, states=2)
+    square = np.linalg.norm(stack.A[0], ord=2, axis=(-2, -1)).max() ** 2
+    own, centre, objective = (
+        (v[0] ** 2).sum(axis=-1) for v in (stack.dx, stack.dx_c, stack.dtheta)
+    )
+    noise = stack.variance_proxy[0] * np.minimum(1, stack.nu[0] * stack.delta_cen[0])
+    words = 4 * square * own + 8 * square * centre + 8 * objective + 16 * noise
+    np.testing.assert_allclose(appendix_g.g3(stack)[1][0], words, rtol=1e-12)
+    assert not np.allclose(words, words - 2 * square * own, rtol=1e-3)
+
+
 def test_both_inequalities_of_H2_come_close():
     """Many equal agents leave H_2 = (1 - 1/n) bias, and errors that add up half of the bound."""
     one = np.ones((1, 1, 1, 1))

@@ -13,7 +13,7 @@ import pytest
 
 from linsys.linalg import boxes_forms, boxes_rounding as rounding
 from linsys.linalg.boxes import Form, constant, coordinates, larger, smaller
-from linsys.linalg.boxes_arithmetic import box_arithmetic
+from linsys.linalg.boxes_arithmetic import NotOverBoxes, box_arithmetic, inverses
 from linsys.linalg.boxes_paths import Paths, every_path
 from tests._slow import slow_but
 
@@ -375,3 +375,15 @@ def test_degrees_say_how_a_formula_scales() -> None:
         assert not State.alike
         _ = x + y
         assert State.alike in ({(1.0, -1.0)}, {(-1.0, 1.0)})
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_cramers_rule_is_the_inverse(d: int) -> None:
+    matrices = np.random.default_rng(d).normal(size=(20, d, d)) + 3 * np.eye(d)
+    # products of at most six terms of size 50 over a determinant of at least 1
+    np.testing.assert_allclose(inverses(matrices), np.linalg.inv(matrices), rtol=1e-11, atol=1e-13)
+
+
+def test_an_inverse_of_four_rows_is_refused() -> None:
+    with pytest.raises(NotOverBoxes, match="an inverse of a matrix of 4 rows"):
+        inverses(np.eye(4)[None])

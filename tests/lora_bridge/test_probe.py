@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from linsys import InputError
-from lora_bridge import _prefix
+from lora_bridge import _memory, _prefix
 from lora_bridge._memory import layers_of
 from lora_bridge.bank import AdapterBank
 from lora_bridge.probe import free_memory, probed
@@ -235,3 +235,15 @@ def test_free_memory_is_some_of_the_machine() -> None:
     free = free_memory()
     assert free is None or 0 < free < 2**50
     assert np.isfinite(free or 0)
+
+
+def test_what_a_group_of_processes_has_taken_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"meminfo": "MemTotal: 9 kB\nMemAvailable:   2 kB\n", "memory.max": "max\n"}
+    monkeypatch.setattr(_memory, "_text", lambda path: texts.get(Path(path).name, ""))
+    assert free_memory() == 2048
+    texts |= {"memory.max": "1000\n", "memory.current": "300\n"}
+    assert free_memory() == 700
+    texts["memory.current"] = "1200\n"
+    assert free_memory() == 0
+    texts.clear()
+    assert free_memory() is None

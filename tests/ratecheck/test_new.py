@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,6 +85,15 @@ def test_bad_names(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         write_project(name, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_the_command_says_what_comes_next(ratecheck: Callable[..., Any], tmp_path: Path) -> None:
+    said = ratecheck("new", "my_paper", "--into", tmp_path)
+    folder = tmp_path / "my_paper"
+    assert said.code == 0
+    assert f"cd {folder} && ratecheck audit my_paper" in said.out
+    assert f"{folder / 'README.md'} says what to change." in said.out
+    assert (folder / "README.md").is_file()
 
 
 @pytest.mark.slow

@@ -353,3 +353,21 @@ def test_libraries_of_the_page_are_imported_on_use() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_what_replaces_a_statement_of_ones_own_is_still_what_is_stated(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tutorials" / "claim.md").read_text()
+    program = re.search(r":caption: constants.py\n\n(.*?)```", page, re.DOTALL)
+    assert program is not None
+    (tmp_path / "constants.py").write_text(program[1])
+    items, place = rc.find_claims([str(tmp_path / "constants.py")]), chapters.Place(tmp_path)
+    told = [
+        {**records.Result(item, rc.Verdict(item.id, item.entry.expect), "quick", 0).to_record()}
+        for item in items
+    ]
+    (chapter,) = chapters.chapters(told, [], place)
+    ((_, held),) = chapter["holds"]
+    assert [claim["id"] for claim in held] == ["mine.smallest"]
+    told = [{**one, "printed_as": "statement"} for one in told]
+    (chapter,) = chapters.chapters(told, [], place)
+    assert chapter["holds"] == []

@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import ratecheck as rc
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._report import page as pages
-from ratecheck._report.chapters import Place, chapters
 from ratecheck._report.kept import known_in, of_known, with_certificate
 from ratecheck._report.stored import Stored
 from ratecheck._verdicts.certificates import read
-from ratecheck._verdicts.records import Result
 
 pytestmark = pytest.mark.slow  # of one paper of a few claims test_page.py tells the same
 
@@ -95,21 +92,3 @@ def test_what_certificates_prove_is_said_of_each_statement(page: str) -> None:
         sum(kinds.get(kind, 0) for kind in (*at_sizes, drawn, *of_constants))
         == kept["identity"] + kept["constant"]
     )
-
-
-def test_what_replaces_a_statement_of_ones_own_is_still_what_is_stated(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "tutorials" / "claim.md").read_text()
-    program = re.search(r":caption: constants.py\n\n(.*?)```", page, re.DOTALL)
-    assert program is not None
-    (tmp_path / "constants.py").write_text(program[1])
-    items, place = rc.find_claims([str(tmp_path / "constants.py")]), Place(tmp_path)
-    told = [
-        {**Result(item, rc.Verdict(item.id, item.entry.expect), "quick", 0).to_record()}
-        for item in items
-    ]
-    (chapter,) = chapters(told, [], place)
-    ((_, held),) = chapter["holds"]
-    assert [claim["id"] for claim in held] == ["mine.smallest"]
-    told = [{**one, "printed_as": "statement"} for one in told]
-    (chapter,) = chapters(told, [], place)
-    assert chapter["holds"] == []

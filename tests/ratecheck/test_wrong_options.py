@@ -49,6 +49,10 @@ class Sizes(rc.Config):
 
 
 CALLS: list[tuple[Callable[[], Any], str]] = [
+    (
+        lambda: ANY.claim(id="mine.c", source="s", kind="between", fields=UNIT, text="t")(bound),
+        "`kind` of mine.c must be upper, ",
+    ),
     (lambda: rc.assert_holds(bound, effort="huge"), EFFORTS),
     (lambda: rc.judge(bound, "huge"), EFFORTS),
     (lambda: rc.tightest(bound, "huge"), EFFORTS),

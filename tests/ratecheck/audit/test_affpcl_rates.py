@@ -106,7 +106,6 @@ def test_hidden_objectives_are_what_the_note_says() -> None:
     assert np.abs(noise).min() > 0.98
 
 
-@pytest.mark.slow
 def test_the_horizon_of_temporal_differences_enters_squared() -> None:
     horizons = [r for r in rates_examples.c6_rate() if r.variable == "1/(1-gamma)"]
     assert len(horizons) == 2  # agents alike and far apart

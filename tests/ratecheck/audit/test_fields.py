@@ -237,3 +237,20 @@ def test_a_predicate_may_answer_by_any_type(kind: Any) -> None:
         met = space.passes("low", space.views({"x": np.array(x)}))
         assert met.dtype == bool
         assert met.tolist() == [one < 0.5 for one in x]
+
+
+@pytest.mark.parametrize(
+    ("domain", "words"),
+    [
+        (rc.interval(low=1, high=2), "numbers from 1 to 2"),
+        (rc.whole_numbers(low=1, high=2), "whole numbers from 1 to 2"),
+        (rc.simplex("k"), "probability distributions (k)"),
+        (rc.contraction("d", "d"), "matrices of operator norm at most 1 (d, d)"),
+        (rc.sphere("d"), "vectors of length 1 (d)"),
+        (rc.ball("n", "d"), "vectors of length at most 1 (n, d)"),
+        (rc.reals("d", magnitude=(0.1, 10.0)), "real numbers of magnitude up to 10 (d)"),
+    ],
+)
+def test_every_domain_is_said_in_words(domain: Any, words: str) -> None:
+    space = rc.Space(fields={"x": domain}, sizes={axis: (2, 2) for axis in domain.axes})
+    assert assumptions(space)[-1] == f"x: {words}"

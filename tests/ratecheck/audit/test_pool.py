@@ -290,3 +290,27 @@ def test_the_pace_is_what_was_begun_since_the_last_look(monkeypatch: pytest.Monk
 )
 def test_a_slow_measure_has_a_pace_as_well(rate: float, said: str) -> None:
     assert judging._pace_in_words(rate) == said
+
+
+class Pair(Exception):
+    """An error that cannot be read again: its one argument is no pair."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first + second)
+
+
+@pytest.mark.parametrize(
+    ("error", "seen", "words"),
+    [
+        (Pair("not ", "finite"), RuntimeError, "^Pair: not finite$"),
+        (KeyError("mine"), KeyError, "mine"),
+    ],
+)
+def test_a_worker_raises_what_can_be_read(
+    error: Exception, seen: type[Exception], words: str
+) -> None:
+    def fails() -> None:
+        raise error
+
+    with pytest.raises(seen, match=words):
+        pool.call_in_worker(fails, ())

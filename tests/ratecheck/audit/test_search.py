@@ -22,6 +22,7 @@ from experiments.affpcl.claims._spaces import SYSTEMS, systems
 from linsys.linalg import norm
 from ratecheck._claims.samples import SHARED, Batch, batches
 from ratecheck._processes.limit import TimeLimit
+from ratecheck._search import hypothesis_search
 from ratecheck._search.ascent import Climb
 from ratecheck._search.hypothesis_search import search_examples
 from ratecheck._search.search import EFFORTS, Search
@@ -314,3 +315,11 @@ def test_a_range_of_any_length_costs_no_memory() -> None:
 )
 def test_many_instances_are_drawn(fields: dict[str, Any]) -> None:
     assert rc.Space(fields=fields).every_instance() is None
+
+
+def test_hypothesis_has_its_constants_again_after_a_search() -> None:
+    provider: Any = providers.HypothesisProvider
+    before = provider.__dict__["_local_constants"]
+    with hypothesis_search._without_source_constants():
+        assert provider._local_constants is not before
+    assert provider._local_constants is before
