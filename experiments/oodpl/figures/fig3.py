@@ -153,7 +153,14 @@ def draw(config: Fig3Config, analysis: rc.Analysis) -> Figure:
     return rc.draw_panels(
         ours_on_top(analysis.series),
         rc.Panel("temperature", ticks="points"),
-        rc.Layout(columns=3, width=2.7, legend=6, looks=METHODS, markers=6),
+        rc.Layout(
+            columns=3,
+            width=2.7,
+            legend=6,
+            looks=METHODS,
+            markers=6,
+            names={OURS: f"{OURS}, 95 % interval"},
+        ),
     )
 
 

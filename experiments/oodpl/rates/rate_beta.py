@@ -39,6 +39,7 @@ import numpy as np
 
 import ratecheck as rc
 from experiments.oodpl import _lanes as lanes
+from experiments.oodpl._style import ACCURACY
 from experiments.oodpl.rates._rate_laws import derivative
 from experiments.oodpl.rates._rate_losses import exact_losses
 from experiments.oodpl.rates._rate_style import BLUES, REDS
@@ -375,7 +376,7 @@ EXPERIMENT = rc.Experiment(
         UNTRAINED: rc.Panel(BETA, r"over the limit of $\beta^2 \|\nabla L\|^2$", log="xy"),
         TRAINED: rc.Panel(BETA, log="xy", slope=AT_LARGE),
         GAINED: rc.Panel(BETA, log="xy", slope=AT_LARGE),
-        HELD_OUT: rc.Panel(BETA, log="x"),
+        HELD_OUT: rc.Panel(BETA, ACCURACY, log="x"),
     },
     layout=rc.Layout(columns=2, width=3.0, height=2.8, legend=3, looks=LOOKS, markers=99),
     parallel="blocks",
