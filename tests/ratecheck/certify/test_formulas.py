@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
 import sys
 from collections.abc import Callable
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,8 @@ EQUAL: dict[str, str] = {
     ),
     "a logarithm of an exponential": lines("in", "exp 1", "log 1", "= 0 2"),
     "a maximum and a minimum": lines("in", "in", "max 2 1", "min 3 2", "+ 2 1", "+ 5 4", "= 4 5"),
+    "a maximum with zero": lines("in", "* 1 1", "const 0", "max 2 1", "max 2 3", "= 1 3 1 4"),
+    "the absolute value of 1": lines("in", "/ 1 1", "abs 1", "root 1", "= 1 2 1 3"),
     "two branches": lines("in", "in", "+ 2 1", "? < 0 1", "= 2 2", "= 2 2"),
     "a root of a root": lines("in", "root 1", "root 1", "* 1 1", "* 1 1", "= 0 4"),
     "equal sines": lines("in", "in", "+ 2 1", "- 1 3", "sin 3", "sin 2", "- 1 2", "- 1 1", "= 7 6"),
@@ -97,6 +101,9 @@ NOT: dict[str, tuple[str, str]] = {
     ),
     "sines of others": (lines("in", "in", "sin 2", "sin 2", "= 2 3"), "not equal"),
     "a maximum and a side": (lines("in", "in", "max 2 1", "= 0 2"), "not equal"),
+    "a maximum with zero, of any sign": (lines("in", "const 0", "max 2 1", "= 0 2"), "not equal"),
+    "a maximum of zero": (lines("in", "const 0", "max 2 1", "= 1 2"), "not equal"),
+    "the absolute value of -1": (lines("in", "/ 1 1", "neg 1", "abs 1", "= 2 3"), "not equal"),
     "a minimum and a maximum": (lines("in", "in", "max 2 1", "min 3 2", "= 2 3"), "not equal"),
     "a division by zero": (lines("in", "- 1 1", "/ 2 1", "= 2 2"), "a divisor"),
     "degrees beyond the prime": (lines("in", *["* 1 1"] * 500, "= 500 500"), "too large"),
@@ -285,3 +292,80 @@ def test_comparisons_come_out_both_ways() -> None:
     del CLAIMS["branches"]
     assert sum(line.startswith("?") for line in text) == 7
     assert sum(line.startswith("=") for line in text) == 8
+
+
+#: What random programs are made of, with functions of numbers of 50 digits; None has no value.
+ONE: dict[str, Callable[[Any], Any]] = {
+    "neg": lambda x: -x,
+    "abs": abs,
+    "root": lambda x: x.sqrt() if x >= 0 else None,
+    "exp": lambda x: x.exp() if abs(x) < 100 else None,
+    "log": lambda x: x.ln() if x > 0 else None,
+}
+TWO: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "/": lambda x, y: x / y if y else None,
+    "max": max,
+    "min": min,
+}
+
+
+def random_lines(rng: random.Random) -> list[str]:
+    made = [rng.choice(["in", "in >=", "in >"]) for _ in range(rng.randint(1, 3))]
+    made += [f"const {rng.choice([0, 1, 2, 4, -1])}"]
+    for _ in range(rng.randint(3, 12)):
+        name = rng.choice([*ONE, *TWO, *TWO, "root"])
+        first = rng.randint(1, len(made))
+        second = first if rng.random() < 0.25 else rng.randint(1, len(made))
+        made.append(f"{name} {first}" + f" {second}" * (name in TWO))
+    return made
+
+
+def values_of(program: list[str], rng: random.Random) -> list[Decimal | None]:
+    values: list[Decimal | None] = []
+    for line in program:
+        name, *words = line.split(" ")
+        if name in ("in", "const"):
+            number = rng.choice([*(Decimal(k) / 7 for k in range(-9, 10)), Decimal(0)])
+            positive = abs(number) or Decimal(1)
+            drawn = {"": number, ">=": abs(number), ">": positive}
+            values.append(Decimal(words[0]) if name == "const" else drawn["".join(words)])
+            continue
+        of = [values[len(values) - int(word)] for word in words]
+        known = None not in of and all(abs(x) < 10**12 for x in of if x is not None)
+        values.append((ONE | TWO)[name](*of) if known else None)
+    return values
+
+
+def false_ones(seeds: range) -> tuple[int, int]:
+    """How many pairs of lines of random programs are shown to be equal, and how many are not."""
+    shown = false = 0
+    for seed in seeds:
+        rng = random.Random(seed)
+        program = random_lines(rng)
+        with localcontext(prec=50):
+            points = [values_of(program, rng) for _ in range(8)]
+        for a, b in itertools.combinations(range(len(program)), 2):
+            for free in (True, False):
+                case = Case(Program(lines(*program, "= 0 0")), 2**521 - 1, free)
+                if case.open([a, b]):
+                    continue
+                shown += 1
+                pairs = [(x, y) for x, y in ((v[a], v[b]) for v in points) if None not in (x, y)]
+                near = Decimal(10) ** -20
+                false += any(
+                    abs(x - y) > near * (1 + abs(x))
+                    for x, y in pairs
+                    if x is not None and y is not None
+                )
+    return shown, false
+
+
+def test_what_is_shown_of_random_programs_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, false = false_ones(range(60))
+    assert shown >= 100
+    assert false == 0
+    monkeypatch.setattr(check_identity, "sign", lambda *_: 2)  # mutation
+    assert false_ones(range(60))[1] > 0
