@@ -113,7 +113,7 @@ def digest(text: str) -> str:
 
 
 def sealed(content: dict[str, Any]) -> bytes:
-    """The content as JSON with a digest of itself, see :func:`opened`."""
+    """The content as JSON with a digest of itself, see :func:`opened` and :func:`unsealed`."""
     return json.dumps({**content, "digest": _seal(content)}, indent=1).encode()
 
 
@@ -128,7 +128,18 @@ def opened(path: Path) -> dict[str, Any] | None:
     >>> opened(path)
     """
     with contextlib.suppress(*DAMAGED):
-        content: dict[str, Any] = json.loads(path.read_bytes())
+        return unsealed(path.read_bytes())
+    return None
+
+
+def unsealed(written: bytes) -> dict[str, Any] | None:
+    """What :func:`sealed` made JSON, or None where that is damaged.
+
+    >>> unsealed(sealed({"a": 1})), unsealed(b"{}")
+    ({'a': 1}, None)
+    """
+    with contextlib.suppress(*DAMAGED):
+        content: dict[str, Any] = json.loads(written)
         if content.pop("digest") == _seal(content):
             return content
     return None

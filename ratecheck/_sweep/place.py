@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from linsys.folder_lock import folder_lock
 from linsys.validate import InputError
-from ratecheck._store.files import write_whole, writing
+from ratecheck._store.files import sealed, unsealed, write_whole, writing
 
 #: The key of a file's metadata that says which part of the sweep it is.
 _KEY = b"ratecheck"
@@ -75,7 +74,7 @@ class Place:
         import pyarrow.parquet as pq
 
         sink = pa.BufferOutputStream()
-        meta = {_KEY: json.dumps(said, sort_keys=True).encode()}
+        meta = {_KEY: sealed(said)}
         options = {"compression": "zstd", "write_page_checksum": True}
         pq.write_table(table.replace_schema_metadata(meta), sink, **options)
         content = sink.getvalue().to_pybytes()
@@ -101,11 +100,13 @@ class Place:
                 Path(path).open("rb") if system is None else system.open(path) as stream,
                 pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True) as file,
             ):
-                said: dict[str, Any] = json.loads(file.schema_arrow.metadata[_KEY])
-                if said["rows"] != file.metadata.num_rows:
+                said = unsealed(file.schema_arrow.metadata[_KEY])
+                if said is None or said["rows"] != file.metadata.num_rows:
                     return None
-                if system is None:
-                    file.read()
+                if said["columns"] != file.schema_arrow.names:
+                    return None
+                if system is None and file.read().num_rows != said["rows"]:
+                    return None
                 return {**said, "bytes": stream.seek(0, 2)}
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
             return None

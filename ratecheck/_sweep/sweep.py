@@ -311,9 +311,8 @@ def _configurations(stored: Mapping[int, Mapping[str, Any]]) -> int:
 
 def _check_columns(name: str, said: Mapping[str, Any], wanted: Iterable[str]) -> None:
     """Refuse rows of a part that lack a column."""
-    columns = said.get("columns", [])  # older files do not say them
-    for column in wanted if columns else ():
-        check_name(f"column of {name}", column, columns)
+    for column in wanted if said["columns"] else ():  # without rows there are none
+        check_name(f"column of {name}", column, said["columns"])
 
 
 def _name(first: int) -> str:

@@ -312,3 +312,11 @@ def test_a_file_that_was_damaged_is_computed_again_and_named_where_it_is_read(
     with pytest.raises(InputError, match=f"files of a sweep must be whole; found in {tmp_path}"):
         done.summary()
     assert rows(swept(tmp_path, part=2)) == wanted
+
+
+def test_a_file_whose_columns_have_other_names_is_computed_again(tmp_path: Path) -> None:
+    done = swept(tmp_path, part=2)
+    wanted = rows(done)
+    path = Path(done.place.path(done.files[0]))
+    path.write_bytes(path.read_bytes().replace(b"replicate", b"deplicate"))
+    assert rows(swept(tmp_path, part=2)) == wanted
