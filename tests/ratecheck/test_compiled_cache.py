@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from linsys import compiled as decorator, compiled_cache
+from linsys import compiled as decorator
+from ratecheck._processes import compiled_cache
 from tests._damages import damages
 
 SEED = 6
@@ -23,7 +24,7 @@ def doubled(x: float) -> float:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     compiled_cache.init()
-    folder = tmp_path / "ratecheck" / "kept"
+    folder = tmp_path / "ratecheck" / "0123456789abcdef"
     folder.mkdir(parents=True)
     monkeypatch.setattr(decorator, "_FOLDER", str(folder))
     return folder
@@ -39,7 +40,7 @@ def loaded() -> bool:
 
 def test_numba_is_told_by_an_entry_point() -> None:
     names = [one.value for one in entry_points(group="numba_extensions", name="init")]
-    assert "linsys.compiled_cache:init" in names
+    assert "ratecheck._processes.compiled_cache:init" in names
 
 
 def test_whole_code_is_used_and_damaged_code_is_made_anew(folder: Path, tmp_path: Path) -> None:
@@ -88,7 +89,5 @@ def test_files_of_other_packages_are_left_as_they_are(
     compiled_cache.init()
     monkeypatch.setattr(decorator, "_FOLDER", str(tmp_path / "others"))
     monkeypatch.setattr(compiled_cache, "_is_whole", lambda path: pytest.fail(f"read {path}"))
-    if "ratecheck" in str(tmp_path):  # as where the temporary folder of this run is called so
-        monkeypatch.setattr(compiled_cache, "_FOLDERS", "none of that name")
     assert not loaded()
     assert loaded()

@@ -14,14 +14,15 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 __all__ = ["init"]
 
-#: How the names of our folders begin.
-_FOLDERS = "ratecheck"
+#: The user's cache folder of ours, whose name is a digest, or a temporary one.
+_FOLDER = re.compile(r"/ratecheck(/[0-9a-f]{16}|-[^/]+)(/|$)")
 #: Bytes of a digest.
 _LENGTH = hashlib.sha256().digest_size
 
@@ -70,7 +71,7 @@ def init() -> None:
 
 def _is_ours(file: Any) -> bool:
     """Whether a file of numba's lies in a folder that :mod:`linsys.compiled` made."""
-    return any(part.startswith(_FOLDERS) for part in Path(file._cache_path).parts)
+    return _FOLDER.search(Path(file._cache_path).as_posix()) is not None
 
 
 def _is_whole(path: str) -> bool:
