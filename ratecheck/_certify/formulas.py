@@ -30,9 +30,9 @@ from ratecheck._claims.space import Fault, Sizes, Space, quiet
 
 #: So many characters the programs of a certificate have at most, so many outcomes of comparisons
 #: and so many combinations of whole numbers the formula of one combination of sizes.
-LONGEST, CASES, WHOLE = 60_000, 64, 64
+LONGEST, CASES, WHOLE = 100_000, 64, 64
 #: CPU seconds for the formulas of a certificate; after so many sizes in vain no more are tried.
-SECONDS, _FAILURES = 6.0, 3
+SECONDS, _FAILURES = 20.0, 3
 #: A prime for what is tried first; what is found is checked with a random one.
 _TRIED = 2**521 - 1
 
