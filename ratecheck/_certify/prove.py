@@ -37,6 +37,8 @@ from ratecheck._verdicts.verdict import judge
 _NO_SIDES = {"rate": "an exponent is fitted to values at many sizes: no single expression"}
 #: Seconds of CPU time for one claim.
 LIMIT = 300.0
+#: And for the formula that its certificate carries, beside these.
+_FORMULA = 60.0
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ def _with_formula(proof: Proof, item: Item, limit: float) -> Proof:
         return proof
     assert isinstance(item.entry, Claim)
     add = with_formula if proof.certificate["kind"] == "counterexample" else with_formulas
-    with contextlib.suppress(Unprovable, TimeLimit), time_limit(limit):
+    with contextlib.suppress(Unprovable, TimeLimit), time_limit(min(limit, _FORMULA)):
         return replace(proof, certificate=add(proof.certificate, item.entry))
     return proof
 
