@@ -59,7 +59,7 @@ STEPS: tuple[tuple[str, tuple[str, ...], bool, float], ...] = (
     ),
     ("ratecheck report, of these verdicts", (*_COMMAND, "report"), False, 10.0),
 )
-#: What takes minutes: it runs once, and not if it has to be quick.
+#: What takes minutes: it runs once, of this revision alone, and not if it has to be quick.
 LONG = ("ratecheck reproduce, nothing compiled", (*_COMMAND, "reproduce"), True, 300.0)
 
 
@@ -81,13 +81,16 @@ def measure(quick: bool, before: Path | None = None) -> Measured:
     seen: dict[tuple[str, Path | None], list[tuple[float, float, bool]]] = {}
     for turn in range(1 if quick else 3):
         for tree in trees:
-            for name, spent in _in_turn((*STEPS, LONG) if not quick and turn == 0 else STEPS, tree):
+            long = not quick and turn == 0 and tree is None
+            for name, spent in _in_turn((*STEPS, LONG) if long else STEPS, tree):
                 seen.setdefault((name, tree), []).append(spent)
     clocks = {}
     for name, _, _, goal in STEPS if quick else (*STEPS, LONG):
         cpu, clock, ended = zip(*seen[name, None], strict=True)
         clocks[f"seconds, {name}"] = min(clock)
         for peer, tree in zip(peers, trees, strict=True):
+            if (name, tree) not in seen:
+                continue
             theirs = goal if tree is None else min(took for took, _, _ in seen[name, tree])
             row = rc.BenchRow(name, peer, min(cpu), theirs, all(ended))
             measured.add(row, clock_s=min(clock), cpu_s=list(cpu))
