@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
@@ -54,6 +55,12 @@ class Map:
                 rows[name] = float(value)
             except ValueError:
                 raise InputError(f"`--where` must look like key=number; found {text!r}") from None
+        if not all(map(math.isfinite, levels)):
+            raise InputError(f"`--level` must be finite numbers; found {list(levels)}")
+        if len({*names[:2], by}) < 3:
+            raise InputError(
+                f"`--map` and `--by` must have different axes; found {columns!r} by {by}"
+            )
         options = {
             "by": by,
             "levels": levels,
@@ -78,10 +85,11 @@ class Map:
         folder = Path("." if "://" in done.place.address else done.place.address)
         by, where = self.options["by"], self.options["where"]
         rows = [f"{name}={value:.15g}" for name, value in where.items()]
+        means = ["mean"] if self.options["statistic"] == "mean" else []
         with style():
             figure = phase_map(done, *self.names, **self.options)
             return save(
-                figure, folder / "-".join(["map", *self.names, *filter(None, [by]), *rows])
+                figure, folder / "-".join(["map", *self.names, *filter(None, [by]), *rows, *means])
             )[0]
 
 

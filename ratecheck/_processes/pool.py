@@ -27,6 +27,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from linsys.validate import InputError
 from ratecheck._processes import compilation, elsewhere, interrupts
 from ratecheck._processes.garbage import collect_seldom
 from ratecheck._processes.limit import disable_core_dump
@@ -350,6 +351,19 @@ def _have_kernel_end_it(sentinel: int) -> None:
         fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
         flags = fcntl.fcntl(sentinel, fcntl.F_GETFL)
         fcntl.fcntl(sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
+
+
+def refuse_in_worker(name: str) -> None:
+    """Refuse what a script asks for again when a worker that it started imports it.
+
+    Raises:
+        InputError: this process is such a worker, which would wait for the script's own call.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise InputError(
+            f'a script must call {name} below `if __name__ == "__main__":`, or with threads=1; '
+            "found a call that every worker repeats when it imports the script"
+        )
 
 
 def call_in_worker(function: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:

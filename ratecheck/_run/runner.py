@@ -19,7 +19,7 @@ from ratecheck._experiment.model import Block, Columns, Config, Context, Experim
 from ratecheck._experiment.table import Table
 from ratecheck._processes import elsewhere
 from ratecheck._processes.interrupts import Interrupted, Progress
-from ratecheck._processes.pool import call_in_processes
+from ratecheck._processes.pool import call_in_processes, refuse_in_worker
 from ratecheck._run.metrics import Keeping, following
 from ratecheck._run.plan import Board, Plan
 from ratecheck._store.files import temporary_folder
@@ -74,6 +74,8 @@ def run(
         for check in analysis.checks:
             print(check.name, check.measured, check.ok)
     """
+    if threads > 1:
+        refuse_in_worker("run")
     blocks = list(experiment.blocks(config))
     if not blocks or len({str(sorted(b.items())) for b in blocks}) != len(blocks):
         raise InputError(

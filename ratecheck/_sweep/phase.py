@@ -69,6 +69,8 @@ def phase_map(
         predicted = sweep.cells(against, *axes, where=where, statistic=statistic)[1]
     shown = np.unique(np.linspace(0, len(outer[0]) - 1, _PANELS).round().astype(int)) if by else [0]
     finite = medians[np.isfinite(medians)]
+    if not len(finite):
+        raise InputError(f"`{value}` must have finite values for a map; found none")
     low, high = float(finite.min()), float(finite.max())
     norm = (LogNorm if high > _DECADE * low > 0 else Normalize)(
         low, high if high > low else low + 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ class Place:
     def of(cls, out: Path | str, *below: str) -> Place:
         """The folder of these names below a path or an address such as "s3://bucket/results"."""
         text = str(out).removeprefix("file://")
+        if not text or text.endswith("://"):
+            raise InputError(
+                f"output folder must be a path, or an address such as s3://bucket; found {out!r}"
+            )
         return cls("/".join([text.rstrip("/") or text, *below]))
 
     @property
@@ -74,7 +79,7 @@ class Place:
         import pyarrow.parquet as pq
 
         sink = pa.BufferOutputStream()
-        meta = {_KEY: sealed(said)}
+        meta = {_KEY: sealed({**said, "of": self._of(name)})}
         options = {"compression": "zstd", "write_page_checksum": True}
         pq.write_table(table.replace_schema_metadata(meta), sink, **options)
         content = sink.getvalue().to_pybytes()
@@ -101,7 +106,9 @@ class Place:
                 pq.ParquetFile(stream, pre_buffer=False, page_checksum_verification=True) as file,
             ):
                 said = unsealed(file.schema_arrow.metadata[_KEY])
-                if said is None or said["rows"] != file.metadata.num_rows:
+                if said is None or said.pop("of", None) != self._of(name):
+                    return None  # damaged, or another part's file under this name
+                if said["rows"] != file.metadata.num_rows:
                     return None
                 if said["columns"] != file.schema_arrow.names:
                     return None
@@ -111,14 +118,33 @@ class Place:
         except (OSError, pa.ArrowException, KeyError, TypeError, ValueError):
             return None
 
+    def _of(self, name: str) -> str:
+        """What a file is of: its folder's name, which stands for the sweep, and its own."""
+        return f"{self.address.rpartition('/')[2]}/{name}"
+
     def dataset(self, names: list[str]) -> Any:
-        """These files as one data set of pyarrow, of which nothing is read yet."""
+        """These files as one data set of pyarrow, of which nothing but the columns is read yet.
+
+        A column is of the widest type that it has in some file, and empty where a file has none.
+        """
+        import pyarrow as pa
         from pyarrow import dataset
 
-        checked = dataset.ParquetFileFormat(page_checksum_verification=True)
-        return dataset.dataset(
-            [self.path(name) for name in names], format=checked, filesystem=self._remote
+        files = partial(
+            dataset.dataset,
+            [self.path(name) for name in names],
+            format=dataset.ParquetFileFormat(page_checksum_verification=True),
+            filesystem=self._remote,
         )
+        schemas = [one.physical_schema.remove_metadata() for one in files().get_fragments()]
+        try:
+            joined = pa.unify_schemas(schemas, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise InputError(
+                f"columns of a sweep must be of numbers or of text in all of its files; found in "
+                f"{self.address}: {error}"
+            ) from None
+        return files(schema=joined)
 
     @contextlib.contextmanager
     def alone(self, on_wait: Callable[[], None]) -> Iterator[None]:

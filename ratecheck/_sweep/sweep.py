@@ -21,12 +21,12 @@ import numpy as np
 
 from linsys.validate import InputError, check_choice, check_integer
 from ratecheck._discover import registry
-from ratecheck._experiment.model import Config, Context, Experiment, plain
+from ratecheck._experiment.model import Block, Columns, Config, Context, Experiment, plain
 from ratecheck._experiment.table import Column, Table
 from ratecheck._names import check_name
 from ratecheck._processes import elsewhere
 from ratecheck._processes.interrupts import Interrupted, Progress
-from ratecheck._processes.pool import call_in_processes
+from ratecheck._processes.pool import call_in_processes, refuse_in_worker
 from ratecheck._store.files import digest
 from ratecheck._store.machine import cores, versions
 from ratecheck._store.revision import check_revision, revision
@@ -138,7 +138,7 @@ class Sweep:
             The sorted values of each axis, and an array over them, NaN where there is no row.
 
         Raises:
-            InputError: a column that there is not, or no rows.
+            InputError: a column that there is not, or not of numbers, or no rows.
         """
         whole: dict[str, list[Column]] = {name: [] for name in (*axes, value)}
         for table in self.tables(list(whole), where):
@@ -147,6 +147,9 @@ class Sweep:
         if not whole[value]:
             raise InputError(f"rows with {where} must exist; found none among {self.rows}")
         columns = {name: np.concatenate(parts) for name, parts in whole.items()}
+        for name, column in columns.items():
+            if column.dtype.kind not in "iufb":
+                raise InputError(f"`{name}` must be a column of numbers; found text")
         levels, flat = [], np.zeros(len(columns[value]), dtype=np.int64)
         check_choice("statistic", statistic, ("median", "mean"))
         for name in axes:
@@ -160,25 +163,30 @@ class Sweep:
         if statistic == "mean":
             answer.flat[places] = np.add.reduceat(ordered, first) / count
         else:
-            middle = ordered[first + (count - 1) // 2] + ordered[first + count // 2]
-            answer.flat[places] = middle / 2
+            halves = ordered[first + (count - 1) // 2] / 2, ordered[first + count // 2] / 2
+            answer.flat[places] = np.add(*halves)
         return levels, answer
 
     def summary(self) -> dict[str, tuple[float, float, float]]:
         """The least, the mean and the largest value of every column of numbers."""
         seen: dict[str, list[float]] = {}
-        rows = 0
         for table in self.tables() if self.files else ():
-            rows += table.rows
             for name, column in table.items():
-                if column.dtype.kind in "iufb":
-                    low, total, high = seen.setdefault(name, [math.inf, 0.0, -math.inf])
+                if column.dtype.kind not in "iufb":
+                    continue
+                there = column[~np.isnan(column)]  # a part may lack the column
+                if len(there):
+                    low, part, high, count = seen.setdefault(name, [math.inf, 0.0, -math.inf, 0])
                     seen[name] = [
-                        min(low, float(column.min())),
-                        total + float(column.sum(dtype=np.float64)),
-                        max(high, float(column.max())),
+                        min(low, float(there.min())),
+                        part + float((there / self.rows).sum()),  # a sum may be too large
+                        max(high, float(there.max())),
+                        count + len(there),
                     ]
-        return {name: (low, total / rows, high) for name, (low, total, high) in seen.items()}
+        return {
+            name: (low, part * (self.rows / count), high)
+            for name, (low, part, high, count) in seen.items()
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain JSON values."""
@@ -245,10 +253,19 @@ def sweep(
     (2, 48, 48)
     """
     reference = experiment if isinstance(experiment, str) else experiment.id
-    known = registry.find_experiment(reference) if isinstance(experiment, str) else experiment
+    try:
+        known = registry.find_experiment(reference)
+    except InputError as error:
+        if isinstance(experiment, str):
+            raise
+        raise InputError(
+            f"`experiment` must be one that its id finds, or the path of its file; found {error}"
+        ) from None
     start, grid = base(known, profile), checked(known, axes)
     total = size(grid)
     workers = check_integer("threads", cores() if threads is None else threads, low=1)
+    if workers > 1:
+        refuse_in_worker("sweep")
     count = min(_LARGEST, -(-total // _PARTS)) if part is None else part
     check_integer("part", count, low=1)
     key = json.dumps([_FORMAT, known.id, start.to_dict(), plain(dict(grid)), list(grid), count])
@@ -368,7 +385,7 @@ def _or_reason(call: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str
         return call(*arguments)
     except InputError:
         raise  # of the folder, or of the worker: no part would be better off
-    except Exception as error:  # a mistake in the experiment costs its part, not the others
+    except (Exception, SystemExit) as error:  # a mistake in the experiment costs its part alone
         return f"{type(error).__name__}: {error}".partition("\n")[0]
 
 
@@ -408,7 +425,8 @@ def _compute(
             if len(reasons) < _REASONS:
                 reasons[str(error)] = None
             continue
-        for table in tables:
+        for block, made in tables:
+            table = _checked(experiment, block, made)
             named = {
                 f"set_{name}" if name in table else name: np.full(table.rows, value)
                 for name, value in own.items()
@@ -420,9 +438,10 @@ def _compute(
 
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
     if any(len(column) != rows for column in joined.values()):
+        some = sorted(name for name, column in joined.items() if len(column) != rows)
         raise InputError(
             f"all configurations of {experiment.id} must have the same columns; found "
-            f"{', '.join(sorted(joined))} in some of them alone"
+            f"{', '.join(some)} in some of them alone"
         )
     said = {
         "experiment": experiment.id,
@@ -440,12 +459,18 @@ def _compute(
     return place.said(_name(first)) or {**said, "bytes": 0}
 
 
-def _tables(experiment: Experiment[Any], config: Config) -> list[Table]:
-    """The tables of all blocks of a configuration."""
-    return [
-        checked_columns(experiment.id, block, experiment.compute(config, block, Context(1)))
-        for block in experiment.blocks(config)
-    ]
+def _tables(experiment: Experiment[Any], config: Config) -> list[tuple[Block, Columns]]:
+    """All blocks of a configuration, and what the experiment computes of each."""
+    blocks = experiment.blocks(config)
+    return [(block, experiment.compute(config, block, Context(1))) for block in blocks]
+
+
+def _checked(experiment: Experiment[Any], block: Block, columns: Columns) -> Table:
+    """The table of a block; ValueError if it is none: a mistake in the experiment, no refusal."""
+    try:
+        return checked_columns(experiment.id, block, columns)
+    except InputError as error:
+        raise ValueError(str(error)) from None
 
 
 def _shown(values: Sequence[Any]) -> list[Any]:

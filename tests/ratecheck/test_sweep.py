@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 
 import ratecheck as rc
 from linsys import InputError
+from ratecheck._commands.sweeps import Map
 from ratecheck._processes.cluster import on_cluster
 from ratecheck._sweep import phase, sweep as module
 from ratecheck._sweep.axes import MOST, axes_of
@@ -252,7 +255,7 @@ def test_a_map_shows_the_cells_and_the_lines(whole: rc.Sweep) -> None:
     assert phase._labels(np.array([0.101, 0.102])) == ["0.101", "0.102"]
     assert panels[0].get_yscale() == "log"
     assert len(phase_map(whole, "rate", "t", "mse").axes[0].collections) == 1
-    with pytest.raises(InputError, match="`method` must have at least two values"):
+    with pytest.raises(InputError, match="`method` must be a column of numbers"):
         phase_map(whole, "rate", "method", "mse")
 
 
@@ -320,3 +323,92 @@ def test_a_file_whose_columns_have_other_names_is_computed_again(tmp_path: Path)
     path = Path(done.place.path(done.files[0]))
     path.write_bytes(path.read_bytes().replace(b"replicate", b"deplicate"))
     assert rows(swept(tmp_path, part=2)) == wanted
+
+
+ODD = '''"""Columns and mistakes that depend on the configuration."""
+
+from dataclasses import dataclass
+
+import ratecheck as rc
+
+
+@dataclass(frozen=True, kw_only=True)
+class Odd(rc.Config):
+    x: float = 0.0
+
+
+def compute(config, block, context):
+    if config.x == 3:
+        return {"y": [float("nan")]}
+    if config.x == 4:
+        raise SystemExit(3)
+    return {"y": [1 if config.x < 1 else 0.5], **({"more": [1e308]} if config.x > 1 else {})}
+
+
+EXPERIMENT = rc.Experiment(
+    id="mine/odd", title="Odd", source="", kind="figure",
+    profiles={"quick": Odd(), "paper": Odd()}, blocks=rc.Grid({"k": (0,)}), compute=compute,
+    analyse=lambda config, table: rc.Analysis([], []),
+)
+'''
+
+
+def odd(tmp_path: Path, *values: float) -> rc.Sweep:
+    path = tmp_path / "odd.py"
+    path.write_text(ODD)
+    return rc.sweep(str(path), {"x": list(values)}, tmp_path, threads=1, part=1)
+
+
+def test_columns_may_differ_from_file_to_file(tmp_path: Path) -> None:
+    done = odd(tmp_path, 0.0, 1.0, 2.0, 2.5)
+    assert done.dataset().to_table().column("y").to_pylist() == [1.0, 0.5, 0.5, 0.5]
+    assert done.dataset().to_table().column("more").to_pylist() == [None, None, 1e308, 1e308]
+    assert done.summary()["more"] == (1e308, 1e308, 1e308)
+    levels, cells = done.cells("more", "k", where={"x": 2.5})
+    assert (levels[0].tolist(), cells.tolist()) == ([0], [1e308])
+
+
+def test_a_mistake_in_an_experiment_is_no_refusal(tmp_path: Path) -> None:
+    done = odd(tmp_path, 0.0, 3.0, 4.0)
+    assert (done.refused, done.missing, done.rows) == (0, 2, 1)
+    assert "must hold numbers; found NaN" in done.problems[0]
+    assert done.problems[1] == "SystemExit: 3 (1 parts)"
+
+
+def test_a_file_of_another_part_is_not_believed(tmp_path: Path) -> None:
+    done = swept(tmp_path, part=2)
+    wanted = rows(done)
+    one, other = (Path(done.place.path(name)) for name in done.files[:2])
+    other.write_bytes(one.read_bytes())
+    assert rows(swept(tmp_path, part=2)) == wanted
+
+
+@pytest.mark.parametrize("out", ["", "file://", "s3://"])
+def test_a_folder_has_a_name(out: str) -> None:
+    with pytest.raises(InputError, match="output folder must be a path"):
+        swept(out)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("n,n,mse", None, [], None, [], False), "must have different axes"),
+        (("rate,t,mse", "t", [], None, [], False), "must have different axes"),
+        (("rate,t,mse", None, [float("nan")], None, [], False), "must be finite numbers"),
+    ],
+)
+def test_a_map_that_shows_nothing_is_refused(given: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Map.of(*given)
+
+
+@pytest.mark.slow
+def test_a_script_without_a_guard_says_so_and_ends(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import ratecheck as rc\nrc.sweep({DECAY!r}, {{'replicates': [2, 3]}}, 'out', threads=2)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert 'must call sweep below `if __name__ == "__main__":`' in done.stderr
