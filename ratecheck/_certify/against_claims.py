@@ -139,9 +139,9 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
     try:
         if kind == theorems.KIND:
             return theorems.check(content, item)
-        if kind == constants.KIND:
-            return constants.verify(content, claim)
-        told = (_identity if kind == "identity" else _counterexample)(content, item, claim)
+        of_kind = _identity if kind == "identity" else _counterexample
+        bounds = kind == constants.KIND
+        told = constants.verify(content, claim) if bounds else of_kind(content, item, claim)
         check_formula(content, claim)
         return told
     except (Wrong, Unprovable) as error:

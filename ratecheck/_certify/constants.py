@@ -34,7 +34,7 @@ SIGNED = "not negative"
 #: What a certificate has to say of a constant.
 KEYS = {"sizes", "ratio", "target", "alike", "boxes", "tree", "instance"}
 #: What it may say besides.
-MORE = {"charts", "bound"}
+MORE = {"charts", "bound", "formula"}
 
 
 def verify(content: Mapping[str, Any], claim: Claim) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from linsys.linalg.boxes import constant, coordinates
+from linsys.linalg.boxes import Form, constant, coordinates
 from linsys.linalg.boxes_sums import copied
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._claims import fields as domains
@@ -513,7 +513,7 @@ def _sticks(values: Sequence[Any], shape: tuple[int, ...]) -> Numbers:
     entries: list[Any] = []
     for row in range(rows):
         shares = values[row * (parts - 1) : (row + 1) * (parts - 1)]
-        left: Any = 1.0 if all(isinstance(share, float) for share in shares) else constant(1)
+        left: Any = constant(1) if any(isinstance(share, Form) for share in shares) else 1.0
         for share in shares:
             entries.append(left * share)
             left = left * (1 - share)

@@ -21,6 +21,7 @@ from linsys.linalg.recorded import Recorded, given
 from linsys.linalg.recorded_arithmetic import recording
 from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape, Unrecorded
 from ratecheck._certify import check_identity
+from ratecheck._certify.constant_formula import check_boxes
 from ratecheck._certify.enclosures import Unprovable, aligned, told
 from ratecheck._certify.formula import check_program, packed
 from ratecheck._certify.random_points import Whole, whole_numbers
@@ -113,7 +114,11 @@ def check_formula(certificate: Mapping[str, Any], claim: Claim) -> None:
         Unprovable: it is another one than the claim's, or shows less.
     """
     if "formula" in certificate:
-        of_kind = {"identity": check_programs, "counterexample": check_program}
+        of_kind = {
+            "identity": check_programs,
+            "counterexample": check_program,
+            "constant": check_boxes,
+        }
         of_kind[certificate["kind"]](certificate, claim)
 
 

@@ -6,15 +6,17 @@ import contextlib
 import inspect
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from linsys.linalg.balls import Undecided
 from linsys.validate import InputError, check_flag, check_number
+from ratecheck._certify import constants
 from ratecheck._certify.at_a_point import Broken
 from ratecheck._certify.certificate import of_counterexample, of_identity
+from ratecheck._certify.constant_formula import with_boxes
 from ratecheck._certify.constant_search import Doing, constant as enclose_constant
 from ratecheck._certify.enclosures import BITS, MOST, Unprovable, enclose
 from ratecheck._certify.formula import with_formula
@@ -139,11 +141,16 @@ def prove(
 
 
 def _with_formula(proof: Proof, item: Item, limit: float) -> Proof:
-    """A counterexample or an identity with the formula as a program, if that shows it by itself."""
-    if proof.certificate is None or proof.certificate["kind"] not in ("counterexample", "identity"):
+    """A certificate with the formula as a program, if that shows by itself what it says."""
+    adders: dict[str, Callable[..., dict[str, Any]]] = {
+        "counterexample": with_formula,
+        "identity": with_formulas,
+        constants.KIND: with_boxes,
+    }
+    add = None if proof.certificate is None else adders.get(proof.certificate["kind"])
+    if proof.certificate is None or add is None:
         return proof
     assert isinstance(item.entry, Claim)
-    add = with_formula if proof.certificate["kind"] == "counterexample" else with_formulas
     with contextlib.suppress(Unprovable, TimeLimit), time_limit(min(limit, _FORMULA)):
         return replace(proof, certificate=add(proof.certificate, item.entry))
     return proof
@@ -220,7 +227,7 @@ def prove_constant(
     except Broken as error:
         return _with_formula(_timed(_broken(item, error, limit), started), item, limit)
     proof = Proof(item.id, certificate, reason)
-    return proof if goes_on else _timed(proof, started)
+    return _with_formula(proof if goes_on else _timed(proof, started), item, limit)
 
 
 def _broken(item: Item, error: Broken, limit: float) -> Proof:

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from ratecheck._certify import check_identity, ratios
+from ratecheck._certify import check_constant, check_identity, ratios
 from ratecheck._certify.against_claims import verify
+from ratecheck._certify.constant_formula import check_boxes
 from ratecheck._certify.ratios import found, smallest
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Sizes
@@ -152,16 +153,32 @@ def test_the_page_says_what_the_certificates_leave_open() -> None:
     )
     lines = len(Path(of_formulas).read_text().splitlines())
     carried = [one for one in identities if "formula" in one]
+    constants = [one for one in every if one["kind"] == "constant"]
+    shown = [one for one in constants if "formula" in one]
     complete = sum(_sizes_of(one) == len(one["sizes"]) for one in carried)
     assert (
-        f"{theorems} theorems, {alone} of {len(false)} false claims and {len(carried)} of "
-        f"{len(identities)} identities" in page
+        f"{theorems} theorems, {alone} of {len(false)} false claims, {len(carried)} of "
+        f"{len(identities)} identities and the upper end of {len(shown)} of {len(constants)} "
+        "constants" in page
     )
+    assert f"{len(shown)} of the {len(constants)} constants carry a formula" in page
+    charts = sum("charts" in one for one in constants)
+    assert f"Of the others {charts} have charts" in page
+    assert f"at most {check_constant.BOXES:,} boxes" in page
     assert f"`check_formula.py`, {lines} lines on the standard library and python-flint" in page
     lines = len(Path(check_identity.__file__).read_text().splitlines())
     assert f"`check_identity.py`, {lines} lines on the same" in page
+    lines = len(Path(check_constant.__file__).read_text().splitlines())
+    assert f"`check_constant.py`, {lines} lines on the same" in page
     assert f"{complete} of them at all of their sizes" in page
     assert f"Of the {len(identities) - len(carried)} other identities" in page
+
+
+def test_the_formulas_of_kept_constants_show_their_upper_ends() -> None:
+    claims = claims_by_id()
+    for one in every_certificate():
+        if one["kind"] == "constant" and "formula" in one:
+            check_boxes(one, claims[one["id"]])
 
 
 def _sizes_of(identity: Mapping[str, Any]) -> int:

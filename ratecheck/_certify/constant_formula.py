@@ -1,0 +1,203 @@
+"""The formula of a bound over boxes, as a program of plain operations which a constant carries.
+
+Its inputs are the coordinates of :class:`ratecheck._certify.cover.Cover`, so that domains, scales
+and the repair of the space are a part of it, and it begins with the boxes that hold every instance
+up to scaling. Factors of both sides that are nowhere negative are left out, as T F <= q B F follows
+from T <= q B. Whoever checks it, see :mod:`ratecheck._certify.check_constant`, shows the upper end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from linsys.linalg import no_floats
+from linsys.linalg.balls import Undecided, every_case
+from linsys.linalg.recorded import Recorded, given, made
+from linsys.linalg.recorded_arithmetic import recording
+from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape, Unrecorded
+from ratecheck._certify import check_constant
+from ratecheck._certify.check import rational
+from ratecheck._certify.enclosures import Unprovable, aligned, told
+from ratecheck._certify.examine import problem
+from ratecheck._certify.formula import LONGEST, packed
+from ratecheck._claims.claim import Claim
+from ratecheck._claims.space import Fault, quiet
+
+#: So many outcomes of comparisons a program has at most.
+CASES = 64
+
+
+def with_boxes(certificate: Mapping[str, Any], claim: Claim) -> dict[str, Any]:
+    """A constant's certificate that carries the formula of its claim.
+
+    Raises:
+        Unprovable: the formula is no such program, or its boxes do not show the constant.
+    """
+    shown = {**certificate, "formula": packed(over_boxes(claim, certificate))}
+    if len(shown["formula"]) > LONGEST:
+        raise Unprovable(f"its program has {len(shown['formula']):,} characters")
+    check(shown)
+    return shown
+
+
+def check(certificate: Mapping[str, Any]) -> None:
+    """Show the upper end of a constant by the formula that its certificate carries.
+
+    Raises:
+        Unprovable: it is not shown.
+    """
+    try:
+        check_constant.constant(certificate)
+    except (check_constant.Open, *check_constant.ILL) as error:
+        raise Unprovable(f"`formula` must show the constant by itself; found {error}") from None
+
+
+def check_boxes(certificate: Mapping[str, Any], claim: Claim) -> None:
+    """Record the claim's function anew, and check what a constant's formula shows by itself.
+
+    Raises:
+        Unprovable: it is another one than the claim's, or shows less.
+    """
+    try:
+        found = check_constant.unpacked(certificate["formula"])
+    except check_constant.ILL as error:
+        raise Unprovable(f"`formula` must be a program; found {error}") from None
+    if found != over_boxes(claim, certificate):
+        raise Unprovable("`formula` must be the program of the claim; found another one")
+    check(certificate)
+
+
+def over_boxes(claim: Claim, certificate: Mapping[str, Any]) -> str:
+    """The program of a bound, T and B of T <= q B, after a line of its inputs' boxes.
+
+    Args:
+        claim: the bound.
+        certificate: of its constant, with the sizes and how the sides scale.
+
+    Raises:
+        Unprovable: it is no program of these operations, or has charts.
+    """
+    if certificate.get("charts"):
+        raise Unprovable("its coordinates are those of charts")
+    alike = [tuple(map(rational, row)) for row in certificate["alike"]]
+    cover = problem(claim, certificate["sizes"], alike).cover
+    space, tape = claim.space, Tape()
+    short = Short(tape)
+
+    def case(numbers: list[Recorded]) -> None:
+        tape.start()
+        fields = {name: _recorded(values) for name, values in cover.fields(numbers).items()}
+        views = space.views(fields)
+        view = views if space.batched else views[0]
+        for predicate in space.given.values():
+            if not np.all(np.asarray(predicate(view)).astype(bool)):
+                tape.leaf()  # outside of what the claim is about
+                return
+        with no_floats("a number becomes a float"):
+            answer = claim.measure(view)
+        sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
+        pairs = zip(*(side.ravel().tolist() for side in sides), strict=True)
+        turn = 1 if claim.relation == "<=" else -1
+        places = ([(Recorded(0) + side).place for side in pair[::turn]] for pair in pairs)
+        tape.leaf(*(place for pair in places for place in short.of(*pair)))
+
+    try:
+        low, high = cover.roots()
+        with recording(tape), quiet():
+            signs = (
+                POSITIVE if x > 0 else NOT_NEGATIVE if x == 0 else ANY for x in low.min(axis=1)
+            )
+            numbers = [given(None, sign) for sign in signs]
+            every_case(lambda: case(numbers), CASES)
+    except (Fault, Undecided, Unrecorded, TypeError, ValueError, ZeroDivisionError) as error:
+        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
+        raise Unprovable(told(cause)) from error
+    whole = [one.kind == "whole" for one in cover.coordinates]
+    boxes = [
+        [[str(Fraction(a)), str(Fraction(b))] for a, b in zip(*ends, strict=True)]
+        for ends in zip(low.T.tolist(), high.T.tolist(), strict=True)
+    ]
+    return f"@ {json.dumps([whole, boxes], separators=(',', ':'))}\n{tape.text()}"
+
+
+def _recorded(values: Any) -> Any:
+    """An array of numbers that are written down, also of those that are known."""
+    array = np.empty(np.shape(values), dtype=object)
+    for place in np.ndindex(array.shape):
+        array[place] = Recorded(0) + np.asarray(values, dtype=object)[place]
+    return array
+
+
+#: Factors by their places, ~place of a divisor, and what is left.
+_Parts = tuple[Counter[int], int]
+
+
+class Short:
+    """Both sides without the factors that they have in common and that are nowhere negative."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._known: dict[int, _Parts] = {}
+
+    def of(self, top: int, bottom: int) -> list[int]:
+        """The places of what is left of two sides."""
+        one, other = self._parts(top), self._parts(bottom)
+        common = one[0] & other[0]
+        return (
+            [self._product(f - common, rest) for f, rest in (one, other)]
+            if common
+            else [top, bottom]
+        )
+
+    def _product(self, factors: Counter[int], rest: int) -> int:
+        number = made(rest, None)
+        for place in factors.elements():
+            number = number * made(place, None) if place >= 0 else number / made(~place, None)
+        return number.place
+
+    def _parts(self, place: int) -> _Parts:
+        if place not in self._known:
+            factors, rest = self._split(place)
+            one = self._tape.constant(Recorded(1).known)
+            if not factors:
+                rest = place
+            if self._tape.signs[rest] and self._tape.lines[rest][0] != "const":
+                factors, rest = factors + Counter([rest]), one
+            self._known[place] = factors, rest
+        return self._known[place]
+
+    def _split(self, place: int) -> _Parts:
+        name, *of = self._tape.lines[place]
+        if name in ("in", "const", "rounded"):
+            return Counter(), place
+        each = [self._parts(k) for k in of]
+        (f, a), (g, b) = each[0], each[-1]
+        if name == "*" and of[0] == of[1]:
+            size = abs(made(of[0], None)).place
+            return Counter({size: 2}), Recorded(1).place
+        if name == "*":
+            return f + g, (made(a, None) * made(b, None)).place
+        if name == "/":
+            under = self._tape.signs[of[1]] > 0
+            divided = f + Counter([~of[1]] * under)
+            return divided, a if under else (made(a, None) / made(of[1], None)).place
+        if name == "neg":
+            return f, (-made(a, None)).place
+        if name in ("+", "-", "max", "min"):
+            common = f & g
+            sides = [self._product(one - common, rest) for one, rest in each] if common else of
+            return common, self._tape.place(name, *sides)
+        if name in ("abs", "root", "length"):
+            times = 1 if name == "abs" else 2
+            whole = Counter({k: n // times for k, n in f.items() if n >= times})
+            left = self._product(f - Counter({k: n * times for k, n in whole.items()}), a)
+            known = self._tape.constants.get(left)
+            one = left if known == 1 else self._tape.place(name, left)
+            return whole, one
+        return Counter(), place
