@@ -37,6 +37,7 @@ FSLORA = [
 #: What is run; FILE is a file of claims.
 COMMANDS = {
     "run": ("run", DECAY, "--no-figures", "--json"),
+    "rates": ("rates", DECAY, "--json"),
     "audit": ("audit", "FILE", "--threads", "2", "--json"),
     "certify": ("certify", "FILE", "--json"),
     "sweep": ("sweep", DECAY, "--set", "seed=1,2,3,4", "--json"),
