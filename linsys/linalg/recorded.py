@@ -8,7 +8,7 @@ without the formula's code.
 
 At an instance every number also has its ball, which decides comparisons; one that balls leave open
 comes out both ways within :func:`linsys.linalg.balls.every_case`. Without balls all comparisons do
-that a simple rule of signs does not decide.
+that a simple rule of signs does not decide, of numbers that surely have a value.
 """
 
 from __future__ import annotations
@@ -348,7 +348,7 @@ def _simple(operation: str, a: Recorded, b: Recorded) -> Recorded | None:
         return Recorded(0)
     if operation == "-" and one == 0:
         return -b
-    if operation in "*/" and one == 0 and _is_finite(b):
+    if operation in "*/" and one == 0 and _is_finite(b) and (operation == "*" or _is_apart(b)):
         return a
     if operation == "*" and other == 0 and _is_finite(a):
         return b
@@ -358,11 +358,18 @@ def _simple(operation: str, a: Recorded, b: Recorded) -> Recorded | None:
 
 
 def _is_finite(number: Recorded) -> bool:
-    """Whether a number is one at the instance; without one the formula is taken to have a value."""
+    """Whether a number is one at the instance, or without one at all."""
     if number.ball is None:
-        return True
+        return State.tape.finite[number.place]
     value = number.ball.value
     return number.ball.exact or (value is not None and value.is_finite())
+
+
+def _is_apart(number: Recorded) -> bool:
+    """Whether a number is known not to be zero; of balls, where it is not known to be zero."""
+    if number.ball is None:
+        return State.tape.is_apart(number.place)
+    return not (number.ball.exact and number.ball.value == 0)
 
 
 def _power(base: Recorded, exponent: Recorded) -> Any:
@@ -395,8 +402,6 @@ def _compare(number: Recorded, other: Any, relation: str) -> Any:
     if number.known is not None and operand.known is not None:
         return bool(_COMPARED[relation](number.known, operand.known))
     if number.ball is None or operand.ball is None:
-        if number.place == operand.place:
-            return relation in ("==", "<=", ">=")
         return State.tape.by_signs(relation, number.place, operand.place)
     given = Balls.given
     outcome = bool(_COMPARED[relation](number.ball, operand.ball))

@@ -39,8 +39,9 @@ def _extreme(name: str, of: Callable[[Any, Any], Ball]) -> Callable[[Any, Any], 
             return one if (one.known > other.known) == (name == "max") else other
         if one.ball is None or other.ball is None:
             for number, end in ((one, other), (other, one)):
-                line = State.tape.lines[end.place]  # infinite
-                if line in (("const", "inf"), ("const", "-inf")):
+                line = State.tape.lines[end.place]
+                infinite = line in (("const", "inf"), ("const", "-inf"))
+                if infinite and State.tape.finite[number.place]:
                     return end if (line[1] == "inf") == (name == "max") else number
         first, second = sorted((one.place, other.place))
         return made(State.tape.place(name, first, second), of_balls(of, one, other))

@@ -25,14 +25,18 @@ __all__ = ["ANY", "NOT_NEGATIVE", "OPPOSITE", "POSITIVE", "Tape", "TooLong", "Un
 MOST = 200_000
 #: Of a number nothing is known, or that it is not negative, or that it is above zero.
 ANY, NOT_NEGATIVE, POSITIVE = 0, 1, 2
-#: Each relation by the signs of a - b for which it holds.
-_HOLDS: dict[str, frozenset[int]] = {
+#: What a comparison may find: the sign of a - b, or that one of them has no value.
+Found = frozenset[int | None]
+_NUMBERS: Found = frozenset((-1, 0, 1))
+_NONE: Found = frozenset((None,))
+#: Each relation by that for which it holds; of what has no value "!=" does alone, as in NumPy.
+_HOLDS: dict[str, Found] = {
     "<": frozenset((-1,)),
     "<=": frozenset((-1, 0)),
     "==": frozenset((0,)),
     ">=": frozenset((0, 1)),
     ">": frozenset((1,)),
-    "!=": frozenset((-1, 1)),
+    "!=": frozenset((-1, 1, None)),
 }
 OPPOSITE = {"<": ">=", "<=": ">", "==": "!=", ">=": "<", ">": "<=", "!=": "=="}
 
@@ -55,31 +59,56 @@ class Tape:
         self.constants: dict[int, Any] = {}
         #: What is known of each number's sign.
         self.signs: list[int] = []
+        #: Whether each number surely is one, wherever the numbers that are given are.
+        self.finite: list[bool] = []
         self._known: dict[tuple[Any, ...], int] = {}
         #: Comparisons of the case that is recorded now, and the leaves with those of their cases.
         self._path: list[tuple[Any, ...]] = []
-        self._between: dict[tuple[int, int], frozenset[int]] = {}
+        self._between: dict[tuple[int, int], Found] = {}
         self.leaves: list[tuple[list[tuple[Any, ...]], list[Any]]] = []
 
     def given(self, sign: int = ANY) -> int:
         """The place of one more number that the formula is given."""
-        return self._add(("in", *("", ">=", ">")[sign].split()), sign)
+        return self._add(("in", *("", ">=", ">")[sign].split()), sign, True)
 
     def place(self, operation: str, *of: Any) -> int:
         """Where an operation's result stands: anew, or where it was made before."""
+        without = self._known.get(("const", "nan"))
+        if without is not None and without in of:
+            return without  # what is made of it has no value, either
         if operation in "+*":
             of = tuple(sorted(of))
         key = operation, *of
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._add(key, _sign(operation, of, self.signs))
+            sign, finite = _sign(operation, of, self.signs), self._is_finite(operation, of)
+            found = self._known[key] = self._add(key, sign, finite)
         return found
 
-    def _add(self, line: tuple[Any, ...], sign: int) -> int:
+    def _is_finite(self, operation: str, of: Sequence[Any]) -> bool:
+        """Whether an operation surely has a value."""
+        if operation in ("const", "acos"):
+            return False  # what is no rational, and an angle of what may be above 1
+        if not all(self.finite[x] for x in of if isinstance(x, int)):
+            return False
+        if operation == "/":
+            return self.is_apart(of[1])
+        least = {"root": NOT_NEGATIVE, "log": POSITIVE}.get(operation)
+        return least is None or self.signs[of[0]] >= least
+
+    def is_apart(self, place: int) -> bool:
+        """Whether a number is known not to be zero, where it is one."""
+        operation, *of = self.lines[place]
+        if operation == "neg":
+            return self.is_apart(of[0])
+        return self.signs[place] == POSITIVE or self.constants.get(place, 0) != 0
+
+    def _add(self, line: tuple[Any, ...], sign: int, finite: bool) -> int:
         if len(self.lines) + len(self._path) > MOST:
             raise TooLong(f"the program has over {MOST:,} operations")
         self.lines.append(line)
         self.signs.append(sign)
+        self.finite.append(finite)
         return len(self.lines) - 1
 
     def constant(self, value: Any) -> int:
@@ -88,7 +117,7 @@ class Tape:
         found = self._known.get(key)
         if found is None:
             sign = POSITIVE if value > 0 else NOT_NEGATIVE if value == 0 else ANY
-            found = self._known[key] = self._add(key, sign)
+            found = self._known[key] = self._add(key, sign, True)
             self.constants[found] = value
         return found
 
@@ -105,20 +134,31 @@ class Tape:
         return outcome
 
     def by_signs(self, relation: str, a: int, b: int) -> bool:
-        """How a comparison comes out by signs or by others; both ways where it is open."""
+        """How a comparison comes out by signs or by others; both ways where it is open.
+
+        Of what may have no value, such as the root of a negative number, it is open.
+        """
         turned = a > b
         if turned:
             a, b = b, a
             relation = relation.translate(str.maketrans("<>", "><"))
-        left = self._between.get((a, b), frozenset((-1, 0, 1))) & self._possible(a, b)
-        if left <= _HOLDS[relation] or not left & _HOLDS[relation]:
-            return left <= _HOLDS[relation]
+        left, holds = self._between.get((a, b)) or self._possible(a, b), _HOLDS[relation]
+        if left <= holds or not left & holds:
+            return left <= holds
         outcome = open_answer(f"{relation} of numbers {a} and {b}")
-        self._between[a, b] = left & _HOLDS[relation if outcome else OPPOSITE[relation]]
+        self._between[a, b] = left & holds if outcome else left - holds
         return self.compared(relation, a, b, outcome, True)
 
-    def _possible(self, a: int, b: int) -> frozenset[int]:
-        """The signs that a - b may have."""
+    def _possible(self, a: int, b: int) -> Found:
+        """The signs that a - b may have, and None if it may have none."""
+        ends = ("const", "inf"), ("const", "-inf")
+        sure = all(self.finite[x] or self.lines[x] in ends for x in (a, b))
+        return self._signs_of(a, b) | (frozenset() if sure else _NONE)
+
+    def _signs_of(self, a: int, b: int) -> Found:
+        """The signs that a - b may have where both have a value."""
+        if a == b:
+            return frozenset((0,))
         for one, zero, turn in ((a, b, 1), (b, a, -1)):
             if self.lines[zero] in (("const", "inf"), ("const", "-inf")):
                 return frozenset((turn if "-inf" in self.lines[zero] else -turn,))
@@ -126,7 +166,7 @@ class Tape:
             if known is not None and known <= 0 and self.signs[one] >= NOT_NEGATIVE:
                 strict = known < 0 or self.signs[one] == POSITIVE
                 return frozenset((turn,)) if strict else frozenset((turn, 0))
-        return frozenset((-1, 0, 1))
+        return _NUMBERS
 
     def leaf(self, *told: int | str) -> None:
         """End the case: the places that are its result, and plain words."""

@@ -9,10 +9,8 @@ roots, s^2 = u. |x| is a root of x^2, and with it max(x, y) = (x + y + |x - y|) 
 or another function is one more x, the same of equal arguments. At an instance all have values with
 s^2 = u. With all divisors multiplied out the difference of both sides is a polynomial in x and s.
 If its coefficient of every product of roots is zero by s^2 = u, both sides are equal wherever the
-formula has a value. They are computed at random x modulo a random prime of 512 bits. A bound of the
-degree and of the norm's logarithm is known, of a root half of what is under it. A coefficient with
-bound z is zero for the prime with a chance below z 2^(4 - 512), as at most z of over 2^511 / 1024
-divide it, or at the point with one below z 2^(1 - 512) (Schwartz, Zippel), unless it is zero.
+formula has a value; an entry that is nan in a case has none. They are computed at random x modulo
+a random prime of 512 bits; docs/certificates.md says how their bounds tell the chance of an error.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ class Open(Exception):
 
 
 class Program:
-    """A formula: its lines, each with the places that it takes, and both sides of every case."""
+    """A formula: lines with the places that they take, and sides of every case, but for nan."""
 
     def __init__(self, text: str) -> None:
         self.lines: list[tuple[str, list[int], str]] = []
@@ -60,12 +58,15 @@ class Program:
             more = len(words) - count in {"const": (1,), "in": (0, 1)}.get(name, (0,))
             fits = more, of or name in ("in", "const"), number == len(self.lines)
             if not all(fits) or not all(0 <= place < number for place in of):
-                raise ValueError(
-                    f"line {number} must be an operation on earlier ones; found {line!r}"
-                )
+                raise ValueError(f"line {number} must be an operation on earlier ones: {line!r}")
             self.lines.append((name, of, " ".join(words[count:])))
         if cases or not all(leaf and len(leaf) % 2 == 0 for leaf in self.leaves):
             raise ValueError("a program must have all its cases, with two sides of every entry")
+        without = {k for k, line in enumerate(self.lines) if line == ("const", [], "nan")}
+        sides = [zip(leaf[::2], leaf[1::2], strict=True) for leaf in self.leaves]
+        self.leaves = [[k for one in leaf if not without & {*one} for k in one] for leaf in sides]
+        if not any(self.leaves):
+            raise ValueError("a program must have sides with a value")
 
 
 def sign(line: tuple[str, list[int], str], signs: Sequence[int]) -> int:
@@ -166,14 +167,13 @@ class Case:
             if name == "log":
                 return self.sum(a, b, 1 if inner == "*" else -1)
             return self.product(a, b if inner == "*" else self.inverse(b))
-        x = self.values[place]
-        return self.atom(name, [x])
+        return self.atom(name, [self.values[place]])
 
     def constant(self, value: Fraction) -> Number:
         """A rational."""
-        inverse = pow(value.denominator, -1, self.p)
-        sizes = abs(value.numerator).bit_length(), value.denominator.bit_length()
-        return self.counted({0: value.numerator * inverse % self.p}, *sizes)
+        top, bottom = value.as_integer_ratio()
+        found = {0: top * pow(bottom, -1, self.p) % self.p}
+        return self.counted(found, top.bit_length(), bottom.bit_length())
 
     def counted(self, terms: Mapping[int, int], top: int, bottom: int) -> Number:
         """A number whose coefficients may be zero."""

@@ -294,6 +294,70 @@ def test_comparisons_come_out_both_ways() -> None:
     assert sum(line.startswith("=") for line in text) == 8
 
 
+#: Conditions that no number breaks, of what need not be one: NumPy then says that they do not hold.
+WITHOUT_VALUE: dict[str, Callable[[Any], Any]] = {
+    "a root": lambda x: np.sqrt(x[0]) == np.sqrt(x[0]),
+    "the sign of a root": lambda x: np.sqrt(x[0]) >= 0,
+    "a square of a quotient": lambda x: (x[0] / x[1]) ** 2 >= 0,
+    "a logarithm": lambda x: np.log(x[0] * x[0]) == np.log(x[0] * x[0]),
+    "an angle": lambda x: np.arccos(x[0]) >= 0,
+    "a difference": lambda x: np.sqrt(x[0]) - np.sqrt(x[0]) == 0,
+    "a product with zero": lambda x: 0 * np.sqrt(x[0]) == 0,
+    "a quotient of zero": lambda x: 0 / x[0] == 0,
+    "above infinity": lambda x: np.maximum(np.sqrt(x[0]), np.inf) > 0,
+    "below infinity": lambda x: np.sqrt(x[0]) < np.inf,
+    "either": lambda x: (np.sqrt(x[0]) > x[1]) | (np.sqrt(x[0]) <= x[1]),
+}
+WITH_VALUE: dict[str, Callable[[Any], Any]] = {
+    "a sum": lambda x: x[0] + x[1] == x[1] + x[0],
+    "the root of a square": lambda x: np.sqrt(x[0] * x[0]) >= 0,
+    "a logarithm": lambda x: np.log(1 + x[0] * x[0]) == np.log(x[0] * x[0] + 1),
+    "a quotient": lambda x: 1 / np.exp(x[0]) > 0,
+    "a quotient by less than zero": lambda x: x[0] / -np.exp(x[1]) == x[0] / -np.exp(x[1]),
+    "a difference": lambda x: np.sin(x[0]) - np.sin(x[0]) == 0,
+}
+
+
+def where(condition: Callable[[Any], Any]) -> Claim:
+    CLAIMS["planted"] = {"x": rc.reals(2)}, lambda x: (np.where(condition(x), x, x + 1), x)
+    try:
+        return claim_of("planted")
+    finally:
+        del CLAIMS["planted"]
+
+
+@pytest.mark.parametrize("what", WITHOUT_VALUE)
+def test_a_comparison_of_what_may_have_no_value_comes_out_both_ways(what: str) -> None:
+    with pytest.raises(Unprovable, match="not equal"):
+        with_formulas({"sizes": [{}]}, where(WITHOUT_VALUE[what]))
+
+
+@pytest.mark.parametrize("what", WITH_VALUE)
+def test_a_comparison_by_signs_of_what_has_a_value_is_decided(what: str) -> None:
+    claim = where(WITH_VALUE[what])
+    assert "?" not in program(claim, {}, {}, False)
+    assert identity(with_formulas({"sizes": [{}]}, claim)) == 1
+
+
+def test_of_two_comparisons_the_second_knows_of_the_first() -> None:
+    """What is above has a value, and what is neither above nor below has none."""
+    for other, cases in ((lambda z, y: z > y, 2), (lambda z, y: z <= y, 3)):
+        claim = where(lambda x, other=other: (np.sqrt(x[0]) > x[1]) ^ other(np.sqrt(x[0]), x[1]))
+        text = program(claim, {}, {}, False).split("\n")
+        assert sum(line.startswith("=") for line in text) == cases
+
+
+def test_a_side_that_is_nan_has_no_value_and_others_are_compared() -> None:
+    some = lines("in", "const nan", "const 0", "? == 0 2", "= 0 1 2 2", "= 0 0 1 2")
+    assert identity(of(some)) == 1
+    with pytest.raises(Open, match="not equal"):
+        identity(of(some.replace("= 0 1 2 2", "= 0 1 2 0")))
+    with pytest.raises(Open, match="not equal"):
+        identity(of(some.replace("= 0 0 1 2", "= 0 2 1 2")))
+    with pytest.raises(ValueError, match="sides with a value"):
+        identity(of(lines("in", "const nan", "= 0 1 1 1")))
+
+
 #: What random programs are made of, with functions of numbers of 50 digits; None has no value.
 ONE: dict[str, Callable[[Any], Any]] = {
     "neg": lambda x: -x,

@@ -171,6 +171,8 @@ def test_the_page_says_what_the_certificates_leave_open() -> None:
     lines = len(Path(check_constant.__file__).read_text().splitlines())
     assert f"`check_constant.py`, {lines} lines on the same" in page
     assert f"{complete} of them at all of their sizes" in page
+    some, of_all = sum(map(_sizes_of, carried)), sum(len(one["sizes"]) for one in carried)
+    assert f"together at {some:,} of their {of_all:,} combinations of sizes" in page
     assert f"Of the {len(identities) - len(carried)} other identities" in page
 
 
