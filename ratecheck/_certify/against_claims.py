@@ -20,7 +20,7 @@ from linsys.validate import InputError
 from ratecheck._certify import constants
 from ratecheck._certify.at_a_point import CHANCE, Broken
 from ratecheck._certify.certificate import EVERY, MET, digits, of_identity
-from ratecheck._certify.check import FORMAT, Wrong, apart, in_a_line, interval
+from ratecheck._certify.check import FORMAT, Wrong, apart, interval
 from ratecheck._certify.enclosures import BITS, Case, Unprovable, enclose
 from ratecheck._certify.every_branch import Open
 from ratecheck._certify.formulas import check_formula
@@ -297,3 +297,8 @@ def _compare(content: Mapping[str, Any], stated: Sequence[Case], claim: Claim) -
     for name, value in true.items():
         if not same(content[name], value):
             raise Refused(f"`{name}` must be {value}; found {content[name]!r:.80}")
+
+
+def in_a_line(text: str) -> str:
+    """Text of a certificate as it is shown: on one line, whatever is in it."""
+    return "".join(one if one.isprintable() else "?" for one in text)

@@ -25,9 +25,8 @@ SQUARES, TIMES = "squares", "squares times "
 Terms = dict[tuple[tuple[tuple[str, int], ...], tuple[str, ...]], Fraction]
 Matrix = Sequence[Sequence[Fraction]]
 Interval = tuple[Fraction, Fraction]
-
 #: What reading raises where something else stands in the place of what is needed.
-_ILL = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+_ILL = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
 _TERM = re.compile(r"(?:\(?(-?\d+(?:/\d+)?)\)?(?: |$))?([^<>]*?) ?(?:<(\w+), (\w+)>)?")
 
 
@@ -54,10 +53,6 @@ def prove(told: Mapping[str, Any], terms: Sequence[Mapping[str, Any]], excess: F
     >>> told = {"shows": "2 <x, y> <= <x, x> + <y, y>", "assumes": {}, "parameters": []}
     >>> of = ["squares", "1", "1 * x", "1 * y"]
     >>> prove(told, [{"of": of, "multiplier": [["1", "-1"], ["-1", "1"]]}], Fraction(0))
-    >>> prove(told, [{"of": of, "multiplier": [["1", "-2"], ["-2", "1"]]}], Fraction(0))
-    Traceback (most recent call last):
-    ...
-    ratecheck._certify.check.Wrong: `multiplier` of 'squares' ... eigenvalue; found one by row 2
     """
     if excess < 0:
         raise Wrong(f"`excess` must not be negative; found {excess}")
@@ -149,7 +144,7 @@ def parsed(text: str, parameters: set[str]) -> Terms:
     total: Terms = {}
     for part in text.split(" + "):
         found = _TERM.fullmatch(part)
-        number, words, *pair = found.groups() if found else ("", "?", "", "")
+        number, words, *pair = found.groups() if found and part.strip() else ("", "?", "", "")
         values = [word for word in words.split() if word.partition("^")[0] not in parameters]
         atom = tuple(sorted(pair)) if pair[0] else tuple(values)
         if (pair[0] and values) or len(values) > 1 or not all(v.isidentifier() for v in values):
@@ -202,8 +197,7 @@ def rationals(rows: Any, size: int) -> list[list[Fraction]]:
 def negative(matrix: Matrix) -> int | None:
     """The row by which a symmetric matrix is found to have a negative eigenvalue; None without.
 
-    Elimination without square roots: no pivot may be negative, and beside a pivot that is zero all
-    entries have to be.
+    By elimination: no pivot may be negative, and beside one that is zero all entries have to be.
 
     >>> negative([[Fraction(1), Fraction(2)], [Fraction(2), Fraction(3)]])
     1
@@ -254,7 +248,9 @@ def proves(content: Mapping[str, Any]) -> str:
         told, excess = content["theorem"], rational(content["excess"])
         prove(told, content["terms"], excess)
         more = f" but for the factor 1 + {excess}" if excess else ""
-        known = "; ".join(": ".join(pair) for pair in told["assumes"].items())
+        assumed = [": ".join(pair) for pair in told["assumes"].items()]
+        signs = [f"{', '.join(told['parameters'])} >= 0"] if told["parameters"] else []
+        known = "; ".join(assumed + signs)
         shown = f"follows for all dimensions{more}: {told['shows']}, if {known or 'nothing else'}. "
         return f"{shown}Not decided: that this is the claim, and that what is assumed is true"
     if content["kind"] == "counterexample":
@@ -267,11 +263,18 @@ def proves(content: Mapping[str, Any]) -> str:
     return ""
 
 
+def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a file; ValueError if it has a key twice."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a key must not be there twice")
+    return found
+
+
 def answers(path: Path) -> Iterator[tuple[str, int]]:
     """A line for each certificate in a file, and 1 if it is refused, 2 if undecided, or 0."""
     try:
-        whole = json.loads(path.read_bytes())
-        certificates = whole.get("certificates", [whole])
+        whole = json.loads(path.read_bytes(), object_pairs_hook=once)
+        certificates = [*whole.get("certificates", [whole])]
     except (OSError, *_ILL) as error:
         yield f"file must hold certificates; found {path}: {error}", 1
         return
@@ -279,15 +282,10 @@ def answers(path: Path) -> Iterator[tuple[str, int]]:
         name = content.get("id") if isinstance(content, dict) else None
         try:
             said = proves(content)
-            told = f"{said}. Nothing else was read" if said else UNDECIDED
-            yield in_a_line(f"{name}: {told}"), 0 if said else 2
+            told, code = (f"{said}. Nothing else was read", 0) if said else (UNDECIDED, 2)
         except (Wrong, *_ILL) as error:
-            yield in_a_line(f"{name}: refused: {error}"), 1
-
-
-def in_a_line(text: str) -> str:
-    """Text of a certificate as it is shown: on one line, whatever is in it."""
-    return "".join(one if one.isprintable() else "?" for one in text)
+            told, code = f"refused: {error}", 1
+        yield "".join(one if one.isprintable() else "?" for one in f"{name}: {told}"), code
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from ratecheck._discover import papers
 from ratecheck._verdicts import certificates as kept
 
 CHECKER = Path(check.__file__)
+CHECKERS = [check]
 KEPT = {
     paper: Path(*package.split(".")) / "results" for paper, package in papers.installed().items()
 }
@@ -65,6 +66,8 @@ def test_theorems_of_papers_are_verified_from_their_file_alone(paper: str) -> No
             "counterexample": "the stated enclosures are apart. Not decided: that they are",
         }.get(one["kind"], check.UNDECIDED)
         assert line.startswith(f"{one['id']}: {begins}"), line
+        if one["kind"] == "quadratic" and (parameters := one["theorem"]["parameters"]):
+            assert f"{', '.join(parameters)} >= 0. Not decided: that this is the claim" in line
         assert line.endswith((". Nothing else was read", check.UNDECIDED))
 
 
@@ -79,9 +82,48 @@ def test_it_says_from_what_a_bound_follows_and_what_is_not_decided(tmp_path: Pat
     status, said = alone(CHECKER, path)
     assert status == 1
     assert said.count("\n") == 2
-    assert "99. it is false: (-1) >= 0. Not decided: that this is the claim, and that what" in said
+    assert "99. it is false: (-1) >= 0; " in said
+    assert " >= 0. Not decided: that this is the claim, and that what" in said
     assert "Everything" not in said
     assert "None: refused: " in said
+
+
+def test_that_parameters_are_not_negative_is_assumed(tmp_path: Path) -> None:
+    """0 <= a follows from it alone."""
+    told: dict[str, Any] = {"shows": "0 <= a", "assumes": {}, "parameters": ["a", "b"]}
+    terms = [{"of": ["squares", "a", "1"], "multiplier": [["1"]]}]
+    content = {"format": 1, "kind": "quadratic", "id": "mine.sign", "excess": "0"}
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps({**content, "theorem": told, "terms": terms}))
+    status, said = alone(CHECKER, path)
+    assert status == 0
+    assert "follows for all dimensions: 0 <= a, if a, b >= 0. Not decided" in said
+
+
+def test_an_empty_side_is_none(tmp_path: Path) -> None:
+    told: dict[str, Any] = {"shows": "1/2 <= ", "assumes": {}, "parameters": []}
+    with pytest.raises(check.Wrong, match="must be made of forms; found ''"):
+        check.prove(told, [], check.Fraction(0))
+
+
+#: Texts that are no file of certificates, for each of the checkers.
+ILL = {
+    "a key twice": '{"format": 1, "kind": "quadratic", "kind": "identity"}',
+    "a key twice within": '{"certificates": [{"theorem": {"shows": "", "shows": ""}}]}',
+    "nothing": '{"certificates": null}',
+    "a number": '{"certificates": 3}',
+    "deep lists": "[" * 100_000 + "]" * 100_000,
+}
+
+
+@pytest.mark.parametrize("what", ILL)
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_an_ill_file_is_refused_by_every_checker(what: str, checker: Any, tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    path.write_text(ILL[what])
+    ((said, code),) = checker.answers(path)
+    assert code == 1
+    assert "must hold certificates" in said
 
 
 def of_kind(kind: str, name: str = "") -> dict[str, Any]:
