@@ -5,12 +5,11 @@ line ``@ {"n": 2}, {}`` for each combination of sizes and of whole numbers, and 
 as check_formula.py has it; ``in``, ``in >=`` and ``in >`` are any number, of that sign.
 
 All comparisons are taken both ways. A formula then is an element of Q(x)[s], x the inputs and s the
-roots, s^2 = u. |x| is a root of x^2, and with it max(x, y) = (x + y + |x - y|) / 2; an exponential
-or another function is one more x, the same of equal arguments. At an instance all have values with
-s^2 = u. With all divisors multiplied out the difference of both sides is a polynomial in x and s.
-If its coefficient of every product of roots is zero by s^2 = u, both sides are equal wherever the
-formula has a value; an entry that is nan in a case has none. They are computed at random x modulo
-a random prime of 512 bits; docs/certificates.md says how their bounds tell the chance of an error.
+roots, s^2 = u. |x| is a root of x^2, max(x, y) = (x + y + |x - y|) / 2, and another function is one
+more x, the same of equal arguments. With all divisors multiplied out the difference of both sides
+is a polynomial in x and s. If its coefficient of every product of roots is zero by s^2 = u, both
+sides are equal wherever the formula has a value; an entry that is nan has none. The coefficients
+are computed modulo a random prime; docs/certificates.md says how likely an error is.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from typing import Any, NamedTuple
 
 import flint
 
-FORMAT, BITS, CHANCE = 1, 512, 100
 SHOWN = "both sides of its formulas are equal where they have values, but for a chance below 2^-100"
 LEFT = "Not decided: that these are the claim's, with all signs of inputs and whole numbers"
-ILL = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, zlib.error)
-_LONGEST, _TERMS, _WORK = 50_000_000, 128, 400_000
+_ODD = LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError
+ILL = *_ODD, zlib.error
+FORMAT, BITS, CHANCE, _LONGEST, _TERMS, _WORK = 1, 512, 100, 50_000_000, 128, 400_000
 _ONE = "neg", "abs", "root", "length", "exp", "log", "sin", "cos", "atan", "acos"
 _TAKES = dict.fromkeys(_ONE, 1) | dict.fromkeys(("+", "-", "*", "/", "max", "min"), 2)
 
@@ -60,13 +59,12 @@ class Program:
             if not all(fits) or not all(0 <= place < number for place in of):
                 raise ValueError(f"line {number} must be an operation on earlier ones: {line!r}")
             self.lines.append((name, of, " ".join(words[count:])))
-        if cases or not all(leaf and len(leaf) % 2 == 0 for leaf in self.leaves):
-            raise ValueError("a program must have all its cases, with two sides of every entry")
         without = {k for k, line in enumerate(self.lines) if line == ("const", [], "nan")}
         sides = [zip(leaf[::2], leaf[1::2], strict=True) for leaf in self.leaves]
-        self.leaves = [[k for one in leaf if not without & {*one} for k in one] for leaf in sides]
-        if not any(self.leaves):
-            raise ValueError("a program must have sides with a value")
+        found = [[k for one in leaf if not without & {*one} for k in one] for leaf in sides]
+        if cases or not all(self.leaves) or not any(found):
+            raise ValueError("a program must have all its cases, and sides with a value")
+        self.leaves = found
 
 
 def sign(line: tuple[str, list[int], str], signs: Sequence[int]) -> int:
@@ -171,9 +169,8 @@ class Case:
 
     def constant(self, value: Fraction) -> Number:
         """A rational."""
-        top, bottom = value.as_integer_ratio()
-        found = {0: top * pow(bottom, -1, self.p) % self.p}
-        return self.counted(found, top.bit_length(), bottom.bit_length())
+        a, b = value.as_integer_ratio()
+        return self.counted({0: a * pow(b, -1, self.p) % self.p}, a.bit_length(), b.bit_length())
 
     def counted(self, terms: Mapping[int, int], top: int, bottom: int) -> Number:
         """A number whose coefficients may be zero."""
@@ -226,7 +223,6 @@ class Case:
         if known not in self.atoms:
             made = Number({0: secrets.randbelow(self.p)}, 1, 0)
             if name == "root":
-                (x,) = numbers
                 made = Number({1 << len(self.squares): 1}, (x.top + x.bottom + 1) // 2, x.bottom)
                 self.squares.append(x)
             self.atoms[known] = made
@@ -247,11 +243,12 @@ def unpacked(text: str) -> dict[str, str]:
 
 def identity(content: Mapping[str, Any], p: int = 0) -> int:
     """For how many of its sizes a certificate's formulas have equal sides; p is a random prime."""
-    programs = unpacked(content["formula"])
-    decided = [json.loads(f"[{head}]")[0] for head in programs]
-    if not all(sizes in content["sizes"] for sizes in decided):
+    programs, tests, most = unpacked(content["formula"]), 1, 1
+    heads = {head: json.loads(f"[{head}]") for head in programs}
+    decided = {json.dumps(sizes) for sizes, _ in heads.values()}
+    exact = all(json.dumps(read)[1:-1] == head for head, read in heads.items())
+    if not exact or not decided <= {*map(json.dumps, content["sizes"])}:
         raise ValueError("`formula` must be for some of the `sizes`")
-    tests, most = 1, 1
     while not p:
         p = 2 ** (BITS - 1) + secrets.randbelow(2 ** (BITS - 1))
         p *= flint.fmpz(p).is_prime()
@@ -268,14 +265,14 @@ def identity(content: Mapping[str, Any], p: int = 0) -> int:
     # of two numbers that are compared, the difference has twice the bound of one, and 1 more
     if (tests * (2 * most + 1)).bit_length() + 5 > BITS - CHANCE:
         raise Open("the degrees are too large for the prime")
-    return len({json.dumps(sizes) for sizes in decided})
+    return len(decided)
 
 
 def answers(path: Path) -> Iterator[tuple[str, int]]:
     """A line for each certificate in a file, and 1 if it is refused, 2 if undecided, or 0."""
     try:
         whole = json.loads(path.read_bytes())
-        certificates = whole.get("certificates", [whole])
+        certificates = [*whole.get("certificates", [whole])]
     except (OSError, *ILL) as error:
         yield f"file must hold certificates; found {path}: {error}", 1
         return

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from ratecheck._certify import check
+from ratecheck._certify import check, check_identity
 from ratecheck._discover import papers
 from ratecheck._verdicts import certificates as kept
 
 CHECKER = Path(check.__file__)
-CHECKERS = [check]
+CHECKERS = [check, check_identity]
 KEPT = {
     paper: Path(*package.split(".")) / "results" for paper, package in papers.installed().items()
 }
@@ -106,14 +106,25 @@ def test_an_empty_side_is_none(tmp_path: Path) -> None:
         check.prove(told, [], check.Fraction(0))
 
 
-#: Texts that are no file of certificates, for each of the checkers.
-ILL = {
+TWICE = {
     "a key twice": '{"format": 1, "kind": "quadratic", "kind": "identity"}',
     "a key twice within": '{"certificates": [{"theorem": {"shows": "", "shows": ""}}]}',
+}
+#: Texts that are no file of certificates, for each of the checkers.
+ILL = {
     "nothing": '{"certificates": null}',
     "a number": '{"certificates": 3}',
     "deep lists": "[" * 100_000 + "]" * 100_000,
 }
+
+
+@pytest.mark.parametrize("what", TWICE)
+def test_a_key_that_is_there_twice_is_refused(what: str, tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    path.write_text(TWICE[what])
+    ((said, code),) = check.answers(path)
+    assert code == 1
+    assert "a key must not be there twice" in said
 
 
 @pytest.mark.parametrize("what", ILL)

@@ -153,6 +153,30 @@ def test_sizes_that_are_not_stated_are_refused() -> None:
         identity({**of(EQUAL["a quotient"]), "sizes": [{"n": 1}]})
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        '{"n": 2.0, "d": 3}, {}',
+        '{"d": 3, "n": 2}, {}',
+        '{"n": 2, "n": 2, "d": 3}, {}',
+        '{"n":2,"d":3}, {}',
+        '{"n": 2, "d": 3},  {}',
+        '{"n": 2, "d": 3}, {"k": [1], "k": [1]}',
+        '{"n": 2, "d": 3}',
+        '{"n": true, "d": 3}, {}',
+    ],
+)
+def test_sizes_count_once_and_as_they_are_stated(head: str) -> None:
+    sizes = [{"n": 2, "d": 3}, {"n": 1, "d": 3}]
+    once = '@ {"n": 2, "d": 3}, {}\n' + EQUAL["a quotient"]
+    content = {**of(EQUAL["a quotient"]), "sizes": sizes}
+    assert identity({**content, "formula": packed(once)}) == 1
+    whole = f'{once}\n@ {{"n": 2, "d": 3}}, {{"k": [1]}}\n{EQUAL["a quotient"]}'
+    assert identity({**content, "formula": packed(whole)}) == 1
+    with pytest.raises(ValueError, match=r"some of the `sizes`|unpack"):
+        identity({**content, "formula": packed(f"{once}\n@ {head}\n{EQUAL['a quotient']}")})
+
+
 def test_a_root_counts_as_half_of_what_is_under_it_and_a_quotient_as_both() -> None:
     def bounds(*each: str) -> tuple[int, int]:
         case = Case(Program(lines(*each, f"= {len(each) - 1} {len(each) - 1}")), 2**521 - 1, False)

@@ -186,7 +186,11 @@ def test_the_formulas_of_kept_constants_show_their_upper_ends() -> None:
 def _sizes_of(identity: Mapping[str, Any]) -> int:
     """For how many sizes an identity carries formulas."""
     heads = check_identity.unpacked(identity["formula"])
-    return len({json.dumps(json.loads(f"[{head}]")[0]) for head in heads})
+    of_head = {head: json.dumps(json.loads(f"[{head}]")[0]) for head in heads}
+    known = {json.dumps(sizes) for sizes in identity["sizes"]}
+    assert all(head.startswith(f"{of_head[head]}, {{") for head in heads)
+    assert known >= set(of_head.values())
+    return len(set(of_head.values()))
 
 
 #: What a bound has that is proved for vectors of every dimension.
