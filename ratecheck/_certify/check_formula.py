@@ -38,7 +38,8 @@ SHOWN = (
 )
 #: So many bits a rational has at most, so many characters a program, and so many forks a path.
 _EXACT, _LONGEST, _FORKS = 2048, 20_000_000, 400
-ILL = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, zlib.error)
+_ODD = LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError
+ILL = *_ODD, zlib.error
 #: Of which rational a function is one, and which.
 _AT = {"exp": (0, 1), "log": (1, 0), "sin": (0, 0), "cos": (0, 1), "atan": (0, 0), "acos": (1, 0)}
 #: How many numbers an operation takes, beside those of matrices.
@@ -231,7 +232,7 @@ def numbers_of(field: Any) -> Iterator[Fraction]:
     for one in field if isinstance(field, list) else ():
         yield from numbers_of(one)
     if not isinstance(field, list):
-        yield number(repr(field))
+        yield number(str(field))
 
 
 def counterexample(content: Mapping[str, Any]) -> int:
@@ -244,7 +245,7 @@ def counterexample(content: Mapping[str, Any]) -> int:
     ]
 
     def holds(relation: str, a: int, b: int) -> bool | None:
-        if a == b:
+        if a == b and (isinstance(values[a], fmpq) or values[a].is_finite()):
             return relation in ("==", "<=", ">=")
         true, false = _RELATIONS[relation]
         return True if true(values[a], values[b]) else not false(values[a], values[b]) and None
@@ -273,8 +274,8 @@ def counterexample(content: Mapping[str, Any]) -> int:
 def answers(path: Path) -> Iterator[tuple[str, int]]:
     """A line for each certificate in a file, and 1 if it is refused, 2 if undecided, or 0."""
     try:
-        whole = json.loads(path.read_bytes())
-        certificates = whole.get("certificates", [whole])
+        whole = json.loads(path.read_bytes(), parse_float=number)
+        certificates = [*whole.get("certificates", [whole])]
     except (OSError, *ILL) as error:
         yield f"file must hold certificates; found {path}: {error}", 1
         return

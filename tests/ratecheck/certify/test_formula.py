@@ -117,6 +117,27 @@ def test_a_planted_formula_shows_nothing(what: str, tmp_path: Path) -> None:
     assert "\n" not in said
 
 
+@pytest.mark.parametrize("line", ["root 1", "log 1", "/ 2 1"])
+@pytest.mark.parametrize("relation", ["==", "<=", ">="])
+def test_what_has_no_value_is_not_equal_to_itself(line: str, relation: str) -> None:
+    start = "const 1\n- 1 1\n" if line[0] == "/" else "in\nneg 1\n"
+    text = f"{start}{line}\nconst 1\nconst 0\n! {relation} 2 2\n= 0 3 4"
+    instance = {"x": [] if line[0] == "/" else 0.25}
+    with pytest.raises(Open, match=f"line 2 {relation} line 2 is open"):
+        counterexample(given(text, instance=instance))
+
+
+@pytest.mark.parametrize("text", ["1e-400", "0.25000000000000000000000001"])
+def test_numbers_of_an_instance_are_read_exactly(text: str, tmp_path: Path) -> None:
+    rounded = check_formula.Fraction(repr(float(text)))
+    program = f"in\nconst {rounded}\nconst 1\nconst 0\n! == 0 1\n= 0 2 3"
+    content = json.dumps({**given(program), "id": "mine.planted"})
+    assert '"x": 0.25}' in content
+    (tmp_path / "file.json").write_text(content.replace('"x": 0.25}', f'"x": {text}}}'))
+    ((said, code),) = check_formula.answers(tmp_path / "file.json")
+    assert (code, "must not say '! == 0 1'" in said) == (1, True), said
+
+
 def test_a_true_formula_is_accepted_and_each_case_is_looked_at() -> None:
     assert counterexample(given(f"{ONE}= 0 1 0")) == 64
     both = "in\nconst 2\nroot 1\n* 1 1\n? < 3 1\n= 0 1 0\n= 0 1 0"
