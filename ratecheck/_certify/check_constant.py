@@ -191,10 +191,10 @@ def operation(name: str, of: Sequence[int], rest: str, values: Sequence[Any]) ->
         return getattr(a, name)(b)
     if name in ("root", "length"):
         return a.nonnegative_part().sqrt() if a.is_finite() and not a < 0 else _NAN
-    if name in ("+", "-"):
-        return a + b if name == "+" else a - b
-    if name in ("*", "/"):
-        return a / b if name == "/" else a**2 if of[0] == of[1] else a * b
+    if name in ("+", "-", "*", "/"):
+        value = a + b if name == "+" else a - b if name == "-" else a / b if name == "/" else a * b
+        square = name == "*" and of[0] == of[1] and value.is_finite()
+        return value.nonnegative_part() if square else value  # a**2 of [0 +/- r] is not a number
     return -a if name == "neg" else abs(a) if name == "abs" else getattr(a, name)()
 
 
@@ -232,8 +232,7 @@ def halves(box: Box, i: int, whole: bool) -> list[Box]:
     at = Fraction(math.sqrt(low * high)) if low > 0 and high > 4 * low else (low + high) / 2
     at = Fraction(0) if low < 0 < high else at if low < at < high else (low + high) / 2
     at = Fraction(math.floor(at)) if whole else at
-    ends = (low, at), (at + whole, high)
-    return [[*box[:i], one, *box[i + 1 :]] for one in ends]
+    return [[*box[:i], one, *box[i + 1 :]] for one in ((low, at), (at + whole, high))]
 
 
 def split_of(program: Program, box: Box, depth: int, slopes: Sequence[dict[int, Any]]) -> int:

@@ -139,7 +139,12 @@ _Parts = tuple[Counter[int], int]
 
 
 class Short:
-    """Both sides without the factors that they have in common and that are nowhere negative."""
+    """Both sides without the factors that they have in common and that are nowhere negative.
+
+    What is left may have no value where a factor is zero, as root(a) in T = root(f^2 g^2 a) at
+    g = 0 and a < 0. The bound for T and B follows all the same, as :mod:`check_constant` takes
+    roots of negative numbers for zero: what it shows of the rest, it shows there as well.
+    """
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape

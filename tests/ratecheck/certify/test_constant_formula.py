@@ -251,3 +251,11 @@ def test_a_rounding_or_a_leaf_that_is_left_out_is_noticed(monkeypatch: pytest.Mo
         constant(both)
     monkeypatch.setattr(Enclosed, "holds", lambda *_: True)  # mutation
     assert constant(both) == 1
+
+
+def test_a_square_is_not_negative_and_has_a_value_around_zero() -> None:
+    around, infinite = flint.arb(0, 1), flint.arb(0, 1) * flint.arb("inf")
+    square = check_constant.operation("*", [0, 0], "", [around, around])
+    assert square.is_finite()
+    assert square >= 0
+    assert not check_constant.operation("*", [0, 0], "", [infinite, infinite]).is_finite()
