@@ -48,17 +48,7 @@ _KEYS = {
 }
 _MORE = {
     "counterexample": {"formula"},
-    "identity": {
-        "formula",
-        "left",
-        "every_branch",
-        "open",
-        "differ",
-        "ways",
-        "empty",
-        "ties",
-        "whole",
-    },
+    "identity": {*"formula left every_branch open differ ways empty ties whole".split()},
     theorems.KIND: theorems.MORE,
     constants.KIND: constants.MORE,
 }
