@@ -46,9 +46,10 @@ _KEYS = {
     theorems.KIND: theorems.KEYS,
     constants.KIND: constants.KEYS,
 }
+_BRANCHES = {"every_branch", "open", "differ", "ways", "empty", "ties"}
 _MORE = {
     "counterexample": {"formula"},
-    "identity": {*"formula left every_branch open differ ways empty ties whole".split()},
+    "identity": {"formula", "left", "whole"} | _BRANCHES,
     theorems.KIND: theorems.MORE,
     constants.KIND: constants.MORE,
 }
