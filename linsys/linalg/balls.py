@@ -33,6 +33,7 @@ import numpy as np
 
 from linsys.linalg import _precise
 from linsys.linalg._flint import flint
+from linsys.linalg.object_numbers import ObjectNumber
 from linsys.linalg.rounded import reach
 
 __all__ = [
@@ -77,7 +78,7 @@ class State:
     given = 0
 
 
-class Ball:
+class Ball(ObjectNumber):
     """A real number: an exact rational, or a ball in which it lies; or NaN, where there is none.
 
     Every object stands for one number: x - x is 0, and x x is not negative, however wide the ball.
@@ -100,20 +101,6 @@ class Ball:
         """Whether the number is a known rational."""
         return isinstance(self.value, flint.fmpq)
 
-    @property
-    def real(self) -> Ball:
-        """The number itself."""
-        return self
-
-    @property
-    def imag(self) -> int:
-        """Zero."""
-        return 0
-
-    def conjugate(self) -> Ball:
-        """The number itself."""
-        return self
-
     def ends(self) -> tuple[Fraction, Fraction]:
         """Two rationals between which the number lies.
 
@@ -133,12 +120,6 @@ class Ball:
             return "nan"
         return str(self.value)
 
-    def __hash__(self) -> int:
-        raise TypeError("a ball is no key: two of them may hold the same number")
-
-    def __bool__(self) -> bool:
-        return bool(self != 0)
-
     def __float__(self) -> float:
         reason = _precise._mp.refusal
         if reason is None and self.exact:
@@ -153,24 +134,8 @@ class Ball:
             return int(self.value.p)
         raise TypeError(f"{self!r} is no whole number")
 
-    def __round__(self, digits: int | None = None) -> Any:
-        if digits is None:
-            return self._whole(round)
-        scaled: Ball = self * 10**digits
-        return Ball(Fraction(scaled._whole(round), 10**digits))
-
     def __trunc__(self) -> int:
         return self._whole(math.trunc)
-
-    def __floor__(self) -> int:
-        return self._whole(math.floor)
-
-    def __ceil__(self) -> int:
-        return self._whole(math.ceil)
-
-    def rint(self) -> Ball:
-        """The nearest whole number, of a half the even one."""
-        return Ball(self._whole(round))
 
     def _whole(self, function: Callable[[Fraction], int]) -> int:
         low, high = map(function, self.ends())
@@ -233,9 +198,6 @@ class Ball:
     def __neg__(self) -> Ball:
         return made(None if self.value is None else -self.value)
 
-    def __pos__(self) -> Ball:
-        return self
-
     def __abs__(self) -> Ball:
         if self.value is None or self.exact:
             return made(None if self.value is None else abs(self.value))
@@ -249,25 +211,8 @@ class Ball:
             return _binary(self, self, _product)
         return made(self.value * self.value, True)
 
-    # comparisons
-
-    def __eq__(self, other: Any) -> Any:
-        return _compare(self, other, "==")
-
-    def __ne__(self, other: Any) -> Any:
-        return _compare(self, other, "!=")
-
-    def __lt__(self, other: Any) -> Any:
-        return _compare(self, other, "<")
-
-    def __le__(self, other: Any) -> Any:
-        return _compare(self, other, "<=")
-
-    def __gt__(self, other: Any) -> Any:
-        return _compare(self, other, ">")
-
-    def __ge__(self, other: Any) -> Any:
-        return _compare(self, other, ">=")
+    def _compared(self, other: Any, relation: str) -> Any:
+        return _compare(self, other, relation)
 
     # the methods that NumPy's functions call on objects
 

@@ -23,6 +23,7 @@ import numpy as np
 from linsys.linalg import _precise
 from linsys.linalg._flint import flint
 from linsys.linalg.balls import Ball, State as Balls, Undecided, as_ball, exact_value
+from linsys.linalg.object_numbers import ObjectNumber
 from linsys.linalg.rounded import reach
 from linsys.linalg.tapes import Tape, Unrecorded
 
@@ -42,7 +43,7 @@ class State:
     tape = Tape()
 
 
-class Recorded:
+class Recorded(ObjectNumber):
     """A number of a formula: its place on the tape, and its ball at an instance."""
 
     __slots__ = ("ball", "place")
@@ -69,28 +70,8 @@ class Recorded:
         """The rational that it is, of a constant; else None."""
         return State.tape.constants.get(self.place)
 
-    @property
-    def real(self) -> Recorded:
-        """The number itself."""
-        return self
-
-    @property
-    def imag(self) -> int:
-        """Zero."""
-        return 0
-
-    def conjugate(self) -> Recorded:
-        """The number itself."""
-        return self
-
     def __repr__(self) -> str:
         return f"Recorded({self.place}, {self.ball})"
-
-    def __hash__(self) -> int:
-        raise TypeError("a number of a formula is no key")
-
-    def __bool__(self) -> bool:
-        return bool(self != 0)
 
     def _exactly(self) -> Fraction:
         """The rational that the number is at the instance, which is written down."""
@@ -117,24 +98,8 @@ class Recorded:
             raise TypeError(f"{self!r} is no whole number")
         return int(value)
 
-    def __round__(self, digits: int | None = None) -> Any:
-        if digits is None:
-            return self._whole(round)
-        scaled: Recorded = self * 10**digits
-        return Recorded(Fraction(scaled._whole(round), 10**digits))
-
     def __trunc__(self) -> int:
         return self._whole(math.floor if self >= 0 else math.ceil)
-
-    def __floor__(self) -> int:
-        return self._whole(math.floor)
-
-    def __ceil__(self) -> int:
-        return self._whole(math.ceil)
-
-    def rint(self) -> Recorded:
-        """The nearest whole number, of a half the even one."""
-        return Recorded(self._whole(round))
 
     def _whole(self, function: Callable[[Fraction], int]) -> int:
         if self.known is not None or (self.ball is not None and self.ball.exact):
@@ -198,9 +163,6 @@ class Recorded:
             return Recorded(-self.known)
         return made(State.tape.place("neg", self.place), of_balls(lambda a: -a, self))
 
-    def __pos__(self) -> Recorded:
-        return self
-
     def __abs__(self) -> Recorded:
         if State.tape.signs[self.place]:
             return self
@@ -208,25 +170,8 @@ class Recorded:
             return Recorded(abs(self.known))
         return made(State.tape.place("abs", self.place), of_balls(abs, self))
 
-    # comparisons
-
-    def __eq__(self, other: Any) -> Any:
-        return _compare(self, other, "==")
-
-    def __ne__(self, other: Any) -> Any:
-        return _compare(self, other, "!=")
-
-    def __lt__(self, other: Any) -> Any:
-        return _compare(self, other, "<")
-
-    def __le__(self, other: Any) -> Any:
-        return _compare(self, other, "<=")
-
-    def __gt__(self, other: Any) -> Any:
-        return _compare(self, other, ">")
-
-    def __ge__(self, other: Any) -> Any:
-        return _compare(self, other, ">=")
+    def _compared(self, other: Any, relation: str) -> Any:
+        return _compare(self, other, relation)
 
     # the methods that NumPy's functions call on objects
 

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from linsys.linalg import no_floats
 from linsys.linalg.branching import NoPoint
 from linsys.linalg.degree_arithmetic import rational_arithmetic
 from linsys.linalg.degrees import Rational, compared, comparisons
 from linsys.linalg.formal import NotRational, has_atoms, is_ruled, sign
-from ratecheck._certify.enclosures import Unprovable, aligned, told
+from ratecheck._certify.enclosures import Unprovable, both_sides, told
 from ratecheck._certify.random_points import Point, Source, floats_of
 from ratecheck._claims import fields as domains
 from ratecheck._claims.claim import Claim
@@ -75,9 +74,7 @@ def at(claim: Claim, point: Point, sizes: Sizes, source: Source) -> AtPoint:
             views = claim.space.views(fields)
             if source.branching is not None and source.branching.assuming:
                 _assume(claim, views)
-            with no_floats("a float"):
-                answer = claim.measure(views if claim.space.batched else views[0])
-            sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
+            sides = both_sides(claim, views, "a float")
             pairs = zip(*(side.ravel().tolist() for side in sides), strict=True)
             branch = source.branching is not None
             degree = max(_difference(one, other, branch) for one, other in pairs)
@@ -119,8 +116,7 @@ def _check_floats(claim: Claim, floats: dict[str, Any], exact: Sequence[Any]) ->
     """Refuse a function that is another formula of ordinary numbers, in float64."""
     with quiet():
         views = claim.space.views(floats)
-        answer = claim.measure(views if claim.space.batched else views[0])
-        sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
+        sides = both_sides(claim, views)
         size = max(float(np.abs(s[np.isfinite(s)]).max(initial=0.0)) for s in exact)
         least = _CANCELLED * max(1.0, float(magnitude_of([*floats.values()]).max())) ** 2
         for name, side, true in zip(("measured", "bound"), sides, exact, strict=True):

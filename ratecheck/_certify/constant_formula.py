@@ -16,18 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from linsys.linalg import no_floats
-from linsys.linalg.balls import Undecided, every_case
+from linsys.linalg.balls import every_case
 from linsys.linalg.recorded import Recorded, given, made
-from linsys.linalg.recorded_arithmetic import recording
-from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape, Unrecorded
+from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape
 from ratecheck._certify import check_constant
 from ratecheck._certify.check import rational
-from ratecheck._certify.enclosures import Unprovable, aligned, told
+from ratecheck._certify.enclosures import Unprovable, both_sides
 from ratecheck._certify.examine import problem
-from ratecheck._certify.formula import LONGEST, packed
+from ratecheck._certify.formula import LEFT, LONGEST, packed, recorded
 from ratecheck._claims.claim import Claim
-from ratecheck._claims.space import Fault, quiet
 
 #: So many outcomes of comparisons a program has at most.
 CASES = 64
@@ -99,25 +96,17 @@ def over_boxes(claim: Claim, certificate: Mapping[str, Any]) -> str:
             if not np.all(np.asarray(predicate(view)).astype(bool)):
                 tape.leaf()  # outside of what the claim is about
                 return
-        with no_floats("a number becomes a float"):
-            answer = claim.measure(view)
-        sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
+        sides = both_sides(claim, views, LEFT)
         pairs = zip(*(side.ravel().tolist() for side in sides), strict=True)
         turn = 1 if claim.relation == "<=" else -1
         places = ([(Recorded(0) + side).place for side in pair[::turn]] for pair in pairs)
         tape.leaf(*(place for pair in places for place in short.of(*pair)))
 
-    try:
-        low, high = cover.roots()
-        with recording(tape), quiet():
-            signs = (
-                POSITIVE if x > 0 else NOT_NEGATIVE if x == 0 else ANY for x in low.min(axis=1)
-            )
-            numbers = [given(None, sign) for sign in signs]
-            every_case(lambda: case(numbers), CASES)
-    except (Fault, Undecided, Unrecorded, TypeError, ValueError, ZeroDivisionError) as error:
-        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
-        raise Unprovable(told(cause)) from error
+    low, high = cover.roots()
+    with recorded(tape):
+        signs = (POSITIVE if x > 0 else NOT_NEGATIVE if x == 0 else ANY for x in low.min(axis=1))
+        numbers = [given(None, sign) for sign in signs]
+        every_case(lambda: case(numbers), CASES)
     whole = [one.kind == "whole" for one in cover.coordinates]
     boxes = [
         [[str(Fraction(a)), str(Fraction(b))] for a, b in zip(*ends, strict=True)]

@@ -8,6 +8,7 @@ proved has to hold both times.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -140,16 +141,27 @@ def _evaluated(claim: Claim, instance: Mapping[str, Any], bits: int, by: By) -> 
     space = claim.space
     arrays = {name: np.asarray(instance[name], dtype=float)[None] for name in space.fields}
     views = space.views(space.precise(arrays))
-    with no_floats(_LEFT):
-        answer = claim.measure(views if space.batched else views[0])
+    sides = both_sides(claim, views, _LEFT)
     constants = tuple(rounded_constants())  # before those of the predicates, such as a tolerance
     predicates = {**space.assumes, **space.given}
     met = {name: _met(claim, predicates[name], views) for name in predicates}
-    sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
     measured, bound = ([_ball(x) for x in side.ravel().tolist()] for side in sides)
     case = worst(claim.relation, measured, bound, by)
     exact = measured[case.entry].exact and bound[case.entry].exact
     return Enclosed((case,), met, constants, 0 if exact else bits)
+
+
+def both_sides(claim: Claim, views: Any, left: str = "") -> tuple[Any, ...]:
+    """Both sides of a claim, as its function gives them, as arrays of the same shape.
+
+    Args:
+        claim: the claim.
+        views: of instances, as the claim's space has them.
+        left: what is said of a number that becomes a float, which then is an error.
+    """
+    with no_floats(left) if left else contextlib.nullcontext():
+        answer = claim.measure(views if claim.space.batched else views[0])
+    return np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
 
 
 def aligned(measured: Any, bound: Any) -> tuple[Any, Any]:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from linsys.linalg import boxes_rounding as rounding, no_floats
+from linsys.linalg import boxes_rounding as rounding
 from linsys.linalg.boxes import Form, coordinates, without_common_factors
 from linsys.linalg.boxes_arithmetic import box_arithmetic
 from linsys.linalg.boxes_paths import NoBox, Paths, State, every_path
 from ratecheck._certify.cover import Chart, Cover, Weights, independent, symmetric
-from ratecheck._certify.enclosures import Unprovable, aligned, told
+from ratecheck._certify.enclosures import Unprovable, both_sides, told
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.fields import Numbers
 from ratecheck._claims.space import Fault, Sizes, quiet
@@ -127,9 +127,7 @@ class Problem:
                 for predicate in space.given.values():
                     if not np.all(np.asarray(predicate(view)).astype(bool)):
                         return (), 0  # outside of what the claim is about
-                with no_floats("an enclosure becomes a float"):
-                    answer = self.claim.measure(view)
-                sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
+                sides = both_sides(self.claim, views, "an enclosure becomes a float")
                 pairs = list(zip(*(side.ravel().tolist() for side in sides), strict=True))
             except (Fault, ArithmeticError, TypeError, ValueError, AttributeError) as error:
                 cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from linsys.linalg import no_floats
 from linsys.linalg.balls import Ball, Undecided, as_ball, every_case
 from linsys.linalg.recorded import Recorded, given
 from linsys.linalg.recorded_arithmetic import recording
 from linsys.linalg.tapes import Tape, Unrecorded
 from ratecheck._certify import check_formula
-from ratecheck._certify.enclosures import BITS, MOST, Unprovable, aligned, told, worst
+from ratecheck._certify.enclosures import BITS, MOST, Unprovable, both_sides, told, worst
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault, quiet
 
 #: So many characters a certificate's program has at most.
 LONGEST = 200_000
+#: What is said of a number that leaves the arithmetic.
+LEFT = "a number becomes a float"
 
 
 def packed(text: str) -> str:
@@ -36,6 +38,21 @@ def packed(text: str) -> str:
     'in'
     """
     return base64.b85encode(zlib.compress(text.encode(), 9)).decode()
+
+
+@contextmanager
+def recorded(tape: Tape, bits: int = BITS[0]) -> Iterator[None]:
+    """Within the block numbers are written down on the tape.
+
+    Raises:
+        Unprovable: what the block does is no program of these operations.
+    """
+    try:
+        with recording(tape, bits), quiet():
+            yield
+    except (Fault, Undecided, Unrecorded, TypeError, ValueError, ZeroDivisionError) as error:
+        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
+        raise Unprovable(told(cause)) from error
 
 
 def with_formula(certificate: Mapping[str, Any], claim: Claim) -> dict[str, Any]:
@@ -98,27 +115,21 @@ def at_instance(claim: Claim, instance: Mapping[str, Any], bits: int, most: int 
     def case(fields: Mapping[str, Any]) -> None:
         tape.start()
         views = space.views(space.precise(dict(fields)))
-        with no_floats("a number becomes a float"):
-            answer = claim.measure(views if space.batched else views[0])
-        sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
+        sides = both_sides(claim, views, LEFT)
         measured, bound = ([Recorded(0) + x for x in side.ravel().tolist()] for side in sides)
         balls = [[as_ball(x.ball) for x in side] for side in (measured, bound)]
         entry = worst(claim.relation, balls[0], balls[1]).entry
         tape.leaf(str(entry), measured[entry].place, bound[entry].place)
 
-    try:
-        with recording(tape, bits), quiet():
-            fields = {}
-            for name in space.fields:
-                numbers = np.asarray(instance[name], dtype=float)[None]
-                inputs = np.empty(numbers.shape, dtype=object)
-                for place in np.ndindex(numbers.shape):
-                    inputs[place] = given(Ball(float(numbers[place])))
-                fields[name] = inputs
-            every_case(lambda: case(fields), most)
-    except (Fault, Undecided, Unrecorded, TypeError, ValueError, ZeroDivisionError) as error:
-        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
-        raise Unprovable(told(cause)) from error
+    with recorded(tape, bits):
+        fields = {}
+        for name in space.fields:
+            numbers = np.asarray(instance[name], dtype=float)[None]
+            inputs = np.empty(numbers.shape, dtype=object)
+            for place in np.ndindex(numbers.shape):
+                inputs[place] = given(Ball(float(numbers[place])))
+            fields[name] = inputs
+        every_case(lambda: case(fields), most)
     text = packed(tape.text())
     if len(text) > LONGEST:
         raise Unprovable(f"its program has {len(text):,} characters")

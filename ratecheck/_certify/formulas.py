@@ -15,19 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from linsys.linalg import no_floats
-from linsys.linalg.balls import Undecided, every_case
+from linsys.linalg.balls import every_case
 from linsys.linalg.recorded import Recorded, given
-from linsys.linalg.recorded_arithmetic import recording
-from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape, Unrecorded
+from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape
 from ratecheck._certify import check_identity
 from ratecheck._certify.constant_formula import check_boxes
-from ratecheck._certify.enclosures import Unprovable, aligned, told
-from ratecheck._certify.formula import check_program, packed
+from ratecheck._certify.enclosures import Unprovable, both_sides
+from ratecheck._certify.formula import LEFT, check_program, packed, recorded
 from ratecheck._certify.random_points import Whole, whole_numbers
 from ratecheck._claims import fields as domains
 from ratecheck._claims.claim import Claim
-from ratecheck._claims.space import Fault, Sizes, Space, quiet
+from ratecheck._claims.space import Sizes, Space
 
 #: So many characters the programs of a certificate have at most, so many outcomes of comparisons
 #: and so many combinations of whole numbers the formula of one combination of sizes.
@@ -161,22 +159,16 @@ def program(claim: Claim, sizes: Sizes, whole: Whole, repaired: bool) -> str:
     def case(fields: Mapping[str, Any]) -> None:
         tape.start()
         views = space.views(_repaired(space, fields) if repaired else dict(fields))
-        with no_floats("a number becomes a float"):
-            answer = claim.measure(views if space.batched else views[0])
-        sides = np.broadcast_arrays(*aligned(*(np.asarray(side) for side in answer)))
+        sides = both_sides(claim, views, LEFT)
         pairs = zip(*(side.ravel().tolist() for side in sides), strict=True)
         tape.leaf(*((Recorded(0) + side).place for pair in pairs for side in pair))
 
-    try:
-        with recording(tape), quiet():
-            fields = {
-                name: _free(domain, (1, *domain.shape(sizes)), whole.get(name, []))
-                for name, domain in space.fields.items()
-            }
-            every_case(lambda: case(fields), CASES)
-    except (Fault, Undecided, Unrecorded, TypeError, ValueError, ZeroDivisionError) as error:
-        cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
-        raise Unprovable(told(cause)) from error
+    with recorded(tape):
+        fields = {
+            name: _free(domain, (1, *domain.shape(sizes)), whole.get(name, []))
+            for name, domain in space.fields.items()
+        }
+        every_case(lambda: case(fields), CASES)
     return tape.text()
 
 

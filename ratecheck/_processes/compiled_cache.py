@@ -51,8 +51,11 @@ def init() -> None:
         return load_data(self, name)  # a pickle ends before the digest
 
     def attempted(self: Any, key: Any, data: Any) -> None:
-        with contextlib.suppress(*[OSError] * _is_ours(self)):
+        try:
             save(self, key, data)
+        except OSError:  # what cannot be kept is used all the same
+            if not _is_ours(self):
+                raise
 
     @contextlib.contextmanager
     def sealed(self: Any, path: str) -> Iterator[Any]:
