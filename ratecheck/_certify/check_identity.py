@@ -9,7 +9,7 @@ roots, s^2 = u. |x| is a root of x^2, max(x, y) = (x + y + |x - y|) / 2, and ano
 more x, the same of equal arguments. With all divisors multiplied out the difference of both sides
 is a polynomial in x and s. If its coefficient of every product of roots is zero by s^2 = u, both
 sides are equal wherever the formula has a value; an entry that is nan has none. The coefficients
-are computed modulo a random prime; docs/certificates.md says how likely an error is.
+are computed modulo a random prime; docs/certificates-methods.md bounds the chance of an error.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims, module
 from ratecheck._discover.papers import installed, modules
 from ratecheck._verdicts.certificates import read
+from ratecheck._verdicts.evidence import assumed
 
+#: The lists of what is proved.
+LISTS = Path("docs/certificates-results.md")
 ITEMS = [(item, stated) for item in find_claims([]) if (stated := theorem_of(item))]
 #: Some quick ones; all of them in the slow tests.
 QUICK = ("firm.lemma1", "psl.eq_B9_linear")
@@ -101,27 +104,38 @@ def test_what_is_called_loose_is(name: str) -> None:
 
 
 def test_the_page_names_them() -> None:
-    page = Path("docs/certificates.md").read_text()
+    page = LISTS.read_text()
     packages = {paper: package.split(".")[-1] for paper, package in installed().items()}
     for paper, folder in packages.items():
-        (row,) = re.findall(rf"^\| {folder} \| (\d+): (.*) \|$", page, re.MULTILINE)
+        (row,) = re.findall(
+            rf"^\*\*{folder}\*\* \((\d+)\): (.*?)\.$", page, re.MULTILINE | re.DOTALL
+        )
         names = {item.id.partition(".")[2] for item, _ in ITEMS if item.entry.paper == paper}
         assert (int(row[0]), set(re.findall(r"`(\w+)`", row[1]))) == (len(names), names)
     readme = " ".join(Path("README.md").read_text().split())
     assert f"; {len(ITEMS)} bounds have a proof for all dimensions" in readme
 
 
-def test_the_page_names_what_is_assumed_without_such_a_proof() -> None:
-    kinds, assumed = {}, set()
+def test_the_page_lists_what_is_assumed_without_such_a_proof() -> None:
+    words: dict[str, str] = {}
+    by: dict[str, list[str]] = {}
+    proved: set[str] = set()
     for package in installed().values():
-        for one in read(Path(*package.split("."), "results"))["certificates"]:
-            kinds[one["id"]] = one["kind"]
-            for name in one["theorem"]["assumes"] if one["kind"] == "quadratic" else ():
-                assumed |= set(re.findall(rf"\b(?:{'|'.join(installed())})\.\w+", name))
-    open_ = {name for name in assumed if kinds.get(name) not in ("quadratic", "identity")}
-    page = Path("docs/certificates.md").read_text()
-    (told,) = re.findall(r"^Of these a few(.*?)\n\n", page, re.MULTILINE | re.DOTALL)
-    assert set(re.findall(r"`(\w+\.\w+)`", told)) == open_ != set()
+        folder = Path(*package.split("."), "results")
+        for row in (folder / "verdicts.md").read_text().splitlines():
+            if claim := re.match(r"\| `(\w+\.\w+)` \|", row):
+                words.setdefault(claim[1], row.split(" | ")[3])
+        for one in read(folder)["certificates"]:
+            if one["kind"] == "quadratic":
+                proved.add(one["id"])
+                for name in assumed(one):
+                    by.setdefault(name, []).append(one["id"])
+    rows = [
+        f"| `{name}` | {words[name]} | {', '.join(f'`{one}`' for one in by[name])} |"
+        for name in sorted(by.keys() - proved)
+    ]
+    table = LISTS.read_text().partition("| premise | ")[2].partition("\n\n")[0]
+    assert table.splitlines()[2:] == rows != []
 
 
 @pytest.mark.parametrize("paper", installed())
