@@ -283,6 +283,15 @@ Limit = Annotated[
         show_default="the effort's",
     ),
 ]
+ProofLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--limit",
+        metavar="SECONDS",
+        help="CPU time that the proof of one claim may take.",
+        show_default="300, for a constant 60",
+    ),
+]
 Replay = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Evaluate the instance in a counterexample's file."),

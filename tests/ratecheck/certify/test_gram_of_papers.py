@@ -113,7 +113,7 @@ def test_the_page_names_them() -> None:
         names = {item.id.partition(".")[2] for item, _ in ITEMS if item.entry.paper == paper}
         assert (int(row[0]), set(re.findall(r"`(\w+)`", row[1]))) == (len(names), names)
     readme = " ".join(Path("README.md").read_text().split())
-    assert f"; {len(ITEMS)} bounds have a proof for all dimensions" in readme
+    assert f" {len(ITEMS)} have a proof for all dimensions" in readme
 
 
 def test_the_page_lists_what_is_assumed_without_such_a_proof() -> None:

@@ -331,16 +331,19 @@ def test_the_readme_adds_up_what_is_kept() -> None:
         "every_branch" in one and of_certificate(one) != Evidence.MET for one in every_certificate()
     )
     readme = " ".join(Path("README.md").read_text().split())
-    assert (
-        f"Of {false} claims that are false at an instance {proved} are proved false, of "
-        f"{identities} identities {true} proved, {some} of these for some of their sizes, "
-        f"{number[Evidence.WHOLE]} for whole numbers drawn and {number[Evidence.TIES]} but for "
-        f"ties, and {number[Evidence.MET]} more hold on the branches met; of {bounds} bounds the "
-        f"best constant is known to 1 %; "
-        f"{alone + assumed + steps} bounds have a proof for all dimensions: {alone} without an "
+    for said in (
+        f"of {false} that are false at an instance {proved} are proved false.",
+        f"of {identities} {true} are proved. {some} of these are proved for some of their sizes, "
+        f"{number[Evidence.WHOLE]} for the whole numbers that were drawn, and "
+        f"{number[Evidence.TIES]} but for instances at which numbers that they compare are equal. "
+        f"{number[Evidence.MET]} more hold on those branches of their formulas that random points "
+        "met.",
+        f"the best constant of {bounds} is known to 1 %. {alone + assumed + steps} have a proof "
+        f"for all dimensions ([which](docs/certificates-results.md)): {alone} without an "
         f"assumption, {assumed} under assumptions that it lists, and {steps} from statements that "
-        f"are not proved so themselves"
-    ) in readme
+        "are not proved so themselves.",
+    ):
+        assert said in readme, said
     assert (
         f"{alone} of the {alone + assumed + steps} assume nothing, {assumed} are proved under "
         f"assumptions and {steps} from premises."
