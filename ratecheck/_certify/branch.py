@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import io
-import math
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -295,8 +294,3 @@ def _by_levels(
                 )
             )  # fmt: skip
         low, high = (np.concatenate([part[side] for part in parts], axis=1) for side in (0, 1))
-
-
-def finite(value: float) -> float | None:
-    """A number, or None of an infinite one."""
-    return value if math.isfinite(value) else None

@@ -162,7 +162,7 @@ class Operator:
         return point
 
     def resolvent(self, start: Vector, step: Any = 1) -> Vector:
-        """x = start - step Ax."""
+        """x = start - step Ax, closer by 1 + step mu (Bauschke and Combettes, chapter 23)."""
         image = self.problem.fresh(self.name, self.space)
         self.points.append((start - step * image, image))
         return self.points[-1][0]

@@ -82,6 +82,19 @@ def test_the_worst_instance_attains_the_bound(name: str) -> None:
     assert dimension < len(p.spaces)
 
 
+@pytest.mark.parametrize(("monotone", "step"), [(1, 1), (2, Fraction(1, 4)), (0, 3)])
+def test_a_resolvent_contracts_by_one_and_the_step_times_the_monotonicity(
+    monotone: int, step: Fraction
+) -> None:
+    p = gram.Problem()
+    field = gram.Operator(p, "A", monotone=monotone)
+    x, y = p.vectors("x y")
+    moved = field.resolvent(x, step) - field.resolvent(y, step)
+    p.show(moved.squared <= (x - y).squared)
+    exact = 1 / (1 + step * monotone) ** 2
+    assert gram.worst_case(p).value == pytest.approx(float(exact), rel=1e-5)
+
+
 def test_a_parameter_stays_a_symbol() -> None:
     """One step of gradient descent for every L and mu, every step up to 2/(L + mu)."""
     p = gram.Problem()
