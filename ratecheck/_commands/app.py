@@ -444,16 +444,16 @@ def _run(job: Job, references: Sequence[str], as_json: bool, *, alone: bool) -> 
 
     for reference in references:  # wrong arguments are found before the first computation
         job.prepare(reference)
-    outcomes = []
-    for reference in references:
-        outcomes.append(runs.perform(job, reference))
+    outcomes, failed = [], list[str]()
+    for outcome in runs.perform_each(job, references, _collected(failed)):
+        outcomes.append(outcome)
         if not as_json:
             experiments.show(outcomes[-1])
     if as_json:
         dicts = [experiments.plain(outcome) for outcome in outcomes]
         print(terminal.dump(dicts[0] if alone else dicts))
     runs.figures_or_error(outcomes)
-    _exit(all(outcome.ok for outcome in outcomes))
+    _exit(all(outcome.ok for outcome in outcomes) and not failed)
 
 
 @app.command(epilog=examples("rates affpcl", "rates affpcl --in t,n"))
@@ -480,7 +480,7 @@ def rates(
     job = runs.job(out, profile, threads, seed=seed, figures=False)
     _say_where(out)
     with runs.scheduled(scheduler, out, job.threads):
-        outcomes = [runs.perform(job, reference) for reference in chosen]
+        outcomes = list(runs.perform_each(job, list(chosen), _collected(broken)))
     if as_json:
         checks = [(o.experiment.id, check) for o in outcomes for check in o.analysis.checks]
         rows = [{"experiment": name, **experiments.plain_check(check)} for name, check in checks]

@@ -16,6 +16,7 @@ from ratecheck._commands.certify_constants import with_constants
 from ratecheck._discover import papers
 from ratecheck._discover.catalogue import Item, claims_of_command, find
 from ratecheck._processes import elsewhere
+from ratecheck._processes.ended import in_words as why
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.export import renew
 from ratecheck._report.kept import found_before, replay_path
@@ -26,7 +27,7 @@ from ratecheck._verdicts import certificates as kept
 from ratecheck._verdicts.certificates import in_words, of_constants, short
 from ratecheck._verdicts.evidence import of_certificate, strength
 from ratecheck._verdicts.records import Records
-from ratecheck._verdicts.verdict import judge
+from ratecheck._verdicts.verdict import judge, replay
 
 #: What is said where a certificate is not replaced by a weaker one.
 _STAYS = "kept from before, as what was proved now says less"
@@ -128,9 +129,8 @@ def _proofs(
             yield position, future.result()
         except InputError:
             raise
-        except Exception as error:  # its process ended
-            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-            yield position, Proof(items[position].id, reason=reason)
+        except Exception as error:
+            yield position, Proof(items[position].id, reason=why(error))
 
 
 def _prove_in_worker(origin: str, name: str, results: Path, limit: float) -> Any:
@@ -143,11 +143,10 @@ def _prove(item: Item, results: Path, limit: float) -> Any:
 
     if not isinstance(item.entry, Claim):
         return prove(item, None, limit)
-    path = replay_path(item, Records(results, writable=False))
-    # a file that was edited since may have other fields
-    stored = from_json(path.read_bytes())["instance"] if path.is_file() else None
-    if stored is not None and stored.keys() == item.entry.space.fields.keys():
-        return prove(item, stored, limit)
+    stored = _stored_instance(replay_path(item, Records(results, writable=False)), item.entry)
+    if stored is not None:
+        with contextlib.suppress(InputError):  # it breaks the claim outside of its domain
+            return prove(item, stored, limit)
     known = found_before(item)
     if item.entry.expect != "violated" and not item.origin.endswith(".py"):
         return prove(item, None, limit, known)
@@ -156,6 +155,19 @@ def _prove(item: Item, results: Path, limit: float) -> Any:
         return Proof(item.id, reason=verdict.reason)
     instance = verdict.counterexample if verdict.verdict == "violated" else None
     return prove(item, instance, limit, known)
+
+
+def _stored_instance(path: Path, claim: Claim) -> Mapping[str, Any] | None:
+    """The instance in the file of a counterexample, if it breaks the claim as it is now.
+
+    None where it does not, or where the file is damaged.
+    """
+    try:
+        instance: Mapping[str, Any] = from_json(path.read_bytes())["instance"]
+        broken = replay(claim, instance).verdict == "violated"
+    except (OSError, ValueError, LookupError, TypeError, ArithmeticError):
+        return None
+    return instance if broken else None
 
 
 def show(proofs: Sequence[Any], as_json: bool) -> None:

@@ -14,6 +14,7 @@ from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault, Sizes
 from ratecheck._discover.catalogue import Item, claims_of_command, find
 from ratecheck._processes import elsewhere
+from ratecheck._processes.ended import in_words as why
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.export import renew
 from ratecheck._report.terminal import console, dump, progress_bar, say
@@ -105,9 +106,8 @@ def _proofs(
             yield future.result()
         except InputError:
             raise
-        except Exception as error:  # its process ended
-            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-            yield Proof(items[position].id, reason=reason)
+        except Exception as error:
+            yield Proof(items[position].id, reason=why(error))
 
 
 def _prove_in_worker(origin: str, name: str, sizes: Any, limit: float, out: Path) -> Any:

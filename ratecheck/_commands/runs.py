@@ -14,6 +14,7 @@ from typing import Any
 from linsys.validate import InputError
 from ratecheck._discover import registry
 from ratecheck._processes import elsewhere
+from ratecheck._processes.ended import ProcessEnded, in_words
 from ratecheck._processes.interrupts import Interrupted
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._report.experiments import said
@@ -137,6 +138,30 @@ def perform(work: Job, reference: str) -> Outcome:
     return outcome
 
 
+def perform_each(
+    work: Job, references: Sequence[str], failed: Callable[[str], None]
+) -> Iterator[Outcome]:
+    """The outcomes of some experiments, one after the other.
+
+    Args:
+        work: how to run them.
+        references: of the experiments.
+        failed: told in a line of each whose process ended, as where memory is short.
+
+    Raises:
+        ProcessEnded: that of the only experiment.
+    """
+    for reference in references:
+        try:
+            outcome = perform(work, reference)
+        except ProcessEnded as error:
+            if len(references) == 1:
+                raise
+            failed(str(error))
+        else:
+            yield outcome
+
+
 def perform_all(work: Job) -> tuple[dict[str, Outcome], dict[str, str]]:
     """The outcome of every experiment that runs, and why the others did not, by id.
 
@@ -180,8 +205,8 @@ def _answers(
     ):
         try:
             yield position, future.result()
-        except Exception as error:  # its process ended
-            yield position, f"{type(error).__name__}: {error}".splitlines()[0]
+        except Exception as error:
+            yield position, in_words(error)
 
 
 def _outcome_or_reason(work: Job, name: str) -> dict[str, Any] | str:

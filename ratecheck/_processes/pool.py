@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from linsys.validate import InputError
 from ratecheck._processes import compilation, elsewhere, interrupts
+from ratecheck._processes.ended import was_killed
 from ratecheck._processes.garbage import collect_seldom
 from ratecheck._processes.limit import disable_core_dump
 from ratecheck._processes.streams import ignoring_failures
@@ -51,6 +52,8 @@ _THREADS = (
 _COMPILER = ("numba", "scipy.linalg", "scipy.special")
 #: A pool can lose a call when a worker dies in the moment it takes one; it is handed out again.
 _ATTEMPTS = 3
+#: How often a call is made whose process somebody else killed.
+_AFTER_KILLS = 2
 
 
 def python_command(code: str) -> list[str]:
@@ -73,8 +76,12 @@ def call_in_processes(
     modules: Sequence[str] = (),
     timeout: float | None = None,
     look: Callable[[Collection[int]], None] = lambda running: None,
+    together: bool = False,
 ) -> Iterator[tuple[int, Future[_T]]]:
     """Call a function with each of these arguments, in so many processes.
+
+    A call whose process somebody else kills, as a system that is short of memory does, is made once
+    more when the others are over.
 
     Args:
         function: of a module, which a worker imports. What it prints goes to stderr.
@@ -85,6 +92,7 @@ def call_in_processes(
         modules: what calls import, which is then imported once for all processes.
         timeout: seconds by the clock that a call may take.
         look: called again and again with the positions of the calls that run.
+        together: whether calls wait for one another, so that none is made again by itself.
 
     Yields:
         The position of a call and its finished future, as they get ready. The future holds what
@@ -111,7 +119,11 @@ def call_in_processes(
             calls = there.engine(function, arguments, todo, workers, timeout, look)
         for position, future in calls:
             attempts[position] += 1
-            if _is_lost(future) and attempts[position] < _ATTEMPTS:
+            most = 0
+            if not together:
+                killed = _AFTER_KILLS if was_killed(future.exception()) else 0
+                most = _ATTEMPTS if _is_lost(future) else killed
+            if attempts[position] < most:
                 again.append(position)
             else:
                 yield position, future

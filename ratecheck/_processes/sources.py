@@ -14,6 +14,12 @@ import platform
 
 from ratecheck._fallback import PACKAGES, ROOT
 
+#: What computes numbers, searches, proves and writes files, as far as it is installed.
+_LIBRARIES = (
+    *("numpy", "scipy", "numba", "mpmath", "hypothesis"),
+    *("python-flint", "cvxpy", "clarabel", "pyarrow"),
+)
+
 
 def _line() -> str:
     content = hashlib.sha256()
@@ -23,7 +29,7 @@ def _line() -> str:
             content.update(f"{path.relative_to(ROOT).as_posix()}\0{len(text)}\0".encode())
             content.update(text)
     parts = [content.hexdigest()[:16], f"python {platform.python_version()}"]
-    for name in ("numpy", "scipy", "numba"):
+    for name in _LIBRARIES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             parts.append(f"{name} {importlib.metadata.version(name)}")
     return ", ".join(parts)

@@ -14,6 +14,7 @@ from ratecheck._discover import registry
 from ratecheck._experiment.model import PROFILES, Analysis, Config, Experiment
 from ratecheck._experiment.options import configure
 from ratecheck._names import check_name
+from ratecheck._processes.ended import ProcessEnded
 from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._run import plan as plans
 from ratecheck._run.metrics import RUNS
@@ -168,6 +169,8 @@ class Job:
         given = [override.partition("=")[0] for override in self.overrides]
         try:
             yield
+        except ProcessEnded:  # it may be no fault of theirs
+            raise
         except InputError as error:
             if not given or any(re.search(rf"\b{re.escape(key)}\b", str(error)) for key in given):
                 raise

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from linsys.validate import InputError
 from ratecheck._discover import registry
 from ratecheck._experiment.model import Block, Config, Context, Experiment
+from ratecheck._processes.ended import answer_of
 from ratecheck._processes.pool import call_in_processes
 from ratecheck._store.store import Store
 
@@ -157,7 +158,8 @@ def planned(
         inner = 1 if experiment.parallel == "blocks" else threads
         call = (experiment.id, values, missing, inner, _PROBE_SECONDS)
         ((_, future),) = call_in_processes(_probe, [call], 1)
-        costs = tuple(future.result())
+        made = answer_of(future, f"the plan of {experiment.id}")
+        costs = tuple(made)
         free = free_memory(getattr(config, "device", "cpu"))
     plan = Plan(experiment.id, len(blocks), len(missing), workers, costs, free)
     if free is not None and plan.memory > free:

@@ -18,6 +18,7 @@ from ratecheck._discover import registry
 from ratecheck._experiment.model import Block, Columns, Config, Context, Experiment
 from ratecheck._experiment.table import Table
 from ratecheck._processes import elsewhere
+from ratecheck._processes.ended import answer_of
 from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._processes.pool import call_in_processes, refuse_in_worker
 from ratecheck._run.metrics import Keeping, following
@@ -63,7 +64,8 @@ def run(
 
     Raises:
         InputError: blocks that are not distinct; a folder that cannot be written; adapters of
-            blocks that were computed without saving them; another experiment for the last two.
+            blocks that were computed without saving them; another experiment for the last two; a
+            block whose process the system killed twice, as where memory is short.
 
     Example::
 
@@ -188,7 +190,7 @@ def _stored(
         for position, one in enumerate(todo)
     ]
     made: Iterator[tuple[int, float]] = (
-        (position, future.result())
+        (position, answer_of(future, _in_words(experiment.id, todo[position][0])))
         for position, future in call_in_processes(_remote, tasks, workers, look=look)
     )
     for position, seconds in made if cards == 1 else _by_cards(cards, tasks, look):
@@ -279,9 +281,17 @@ def _by_cards(
             def follow(ranks: Collection[int], at: int = position) -> None:
                 look([at])
 
-            for _, future in call_in_processes(_on_card, calls, cards, look=follow):
-                seconds = max(seconds, future.result())
+            what = _in_words(task[0], task[2])
+            work = call_in_processes(_on_card, calls, cards, look=follow, together=True)
+            for _, future in work:
+                seconds = max(seconds, answer_of(future, what))
         yield position, seconds
+
+
+def _in_words(name: str, block: Block) -> str:
+    """A block of an experiment, as a line names it."""
+    keys = ", ".join(f"{key}={value}" for key, value in block.items())
+    return f"block {keys} of {name}" if keys else name
 
 
 def _on_card(rank: int, cards: int, meeting: Path, task: tuple[Any, ...]) -> float:

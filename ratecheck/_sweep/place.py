@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,36 @@ from ratecheck._store.files import sealed, unsealed, write_whole, writing
 
 #: The key of a file's metadata that says which part of the sweep it is.
 _KEY = b"ratecheck"
+
+
+def joined_tables(tables: Sequence[Mapping[str, Any]], what: str) -> Any:
+    """Columns of several tables below one another, as an Arrow table.
+
+    As between the files of a sweep, a column is of the widest type that it has in some table, and
+    empty where a table has none.
+
+    Args:
+        tables: arrays by column.
+        what: they are of, for errors.
+
+    Raises:
+        ValueError: a column is of numbers here and of text there.
+
+    >>> import numpy as np
+    >>> one, other = {"y": np.array([1])}, {"y": np.array([0.5]), "z": np.array([2.0])}
+    >>> joined_tables([one, other], "a test").to_pydict()
+    {'y': [1.0, 0.5], 'z': [None, 2.0]}
+    """
+    import pyarrow as pa
+
+    parts = [pa.table(dict(one)) for one in tables]
+    try:
+        joined = pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({})
+    except pa.ArrowException as error:
+        raise ValueError(
+            f"columns of {what} must be of numbers or of text in all tables; found {error}"
+        ) from None
+    return joined.combine_chunks()
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from ratecheck._experiment.model import Block, Columns, Config, Context, Experim
 from ratecheck._experiment.table import Column, Table
 from ratecheck._names import check_name
 from ratecheck._processes import elsewhere
+from ratecheck._processes.ended import in_words
 from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._processes.pool import call_in_processes, refuse_in_worker
 from ratecheck._store.files import digest
@@ -32,7 +33,7 @@ from ratecheck._store.machine import cores, versions
 from ratecheck._store.revision import check_revision, revision
 from ratecheck._store.store import checked as checked_columns
 from ratecheck._sweep.axes import Axes, base, checked, configuration, size
-from ratecheck._sweep.place import Place
+from ratecheck._sweep.place import Place, joined_tables
 
 _FORMAT = 1
 #: A sweep has about so many parts, of at most so many configurations each.
@@ -279,9 +280,11 @@ def sweep(
     report = progress or (lambda done, total: None)
     wanted = list(needs)
     begins = range(0, total, count)
+    stored, looked = dict[int, dict[str, Any]](), False
     try:
         with place.alone(lambda: _say_that_it_waits(known.id)):
-            stored = _stored(place, begins)
+            _look(place, begins, stored)
+            looked = True
             for one in stored.values():
                 _check_columns(known.id, one, wanted)
             report(_configurations(stored), total)
@@ -296,7 +299,12 @@ def sweep(
                     _check_columns(known.id, answer, wanted)
                 report(_configurations(stored), total)
     except KeyboardInterrupt:
-        done = _configurations(_stored(place, begins))
+        if looked:  # at what workers have written meanwhile, and not at all files again
+            _look(place, begins, stored)
+            done = _configurations(stored)
+        else:
+            names = set(place.names())
+            done = sum(min(count, total - one) for one in begins if _name(one) in names)
         raise Interrupted(done, total, "configurations") from None
     return _result(known.id, grid, place, stored, total, problems)
 
@@ -336,11 +344,14 @@ def _name(first: int) -> str:
     return f"part-{first:08d}.parquet"
 
 
-def _stored(place: Place, begins: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """What is said of every part that is there, by its first configuration."""
+def _look(place: Place, begins: Sequence[int], stored: dict[int, dict[str, Any]]) -> None:
+    """Add what is said of every further part that is there, by its first configuration."""
     names = set(place.names())
-    known = {first: place.said(_name(first)) for first in begins if _name(first) in names}
-    return {first: said for first, said in known.items() if said is not None}
+    for first in begins:
+        if first not in stored and _name(first) in names:
+            said = place.said(_name(first))
+            if said is not None:
+                stored[first] = said
 
 
 def _result(
@@ -386,7 +397,7 @@ def _or_reason(call: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str
     except InputError:
         raise  # of the folder, or of the worker: no part would be better off
     except (Exception, SystemExit) as error:  # a mistake in the experiment costs its part alone
-        return f"{type(error).__name__}: {error}".partition("\n")[0]
+        return in_words(error)
 
 
 def _compute(
@@ -415,8 +426,7 @@ def _compute(
         if (stored := place.said(_name(first))) is not None:  # by one that was given up
             return stored
     start, began = base(experiment, profile), time.perf_counter()
-    columns: dict[str, list[Column]] = {}
-    reasons, refused, rows = dict[str, None](), 0, 0
+    reasons, refused, parts = dict[str, None](), 0, list[dict[str, Column]]()
     for values, own in zip(given, shown, strict=True):
         try:
             tables = _tables(experiment, dataclasses.replace(start, **values))
@@ -431,31 +441,21 @@ def _compute(
                 f"set_{name}" if name in table else name: np.full(table.rows, value)
                 for name, value in own.items()
             }
-            for name, column in {**named, **table}.items():
-                columns.setdefault(name, []).append(column)
-            rows += table.rows
-    import pyarrow as pa
-
-    joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    if any(len(column) != rows for column in joined.values()):
-        some = sorted(name for name, column in joined.items() if len(column) != rows)
-        raise InputError(
-            f"all configurations of {experiment.id} must have the same columns; found "
-            f"{', '.join(some)} in some of them alone"
-        )
+            parts.append({**named, **table})
+    joined = joined_tables(parts, f"{experiment.id} in one part of a sweep")
     said = {
         "experiment": experiment.id,
         "revision": wanted,
         "versions": versions(),
         "first": first,
         "count": len(given),
-        "rows": rows,
-        "columns": list(joined),
+        "rows": joined.num_rows,
+        "columns": joined.schema.names,
         "refused": refused,
         "reasons": list(reasons),
         "seconds": round(time.perf_counter() - began, 6),
     }
-    place.write(_name(first), pa.table(joined), said)
+    place.write(_name(first), joined, said)
     return place.said(_name(first)) or {**said, "bytes": 0}
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from ratecheck._claims.claim import RateClaim
 from ratecheck._discover.catalogue import Item, families_of, find
 from ratecheck._processes import limit as limit_module, pool
+from ratecheck._processes.ended import in_words
 from ratecheck._search.search import Families
 from ratecheck._store.files import temporary_folder
 from ratecheck._verdicts import trace as trace_module
@@ -136,11 +137,9 @@ def _verdict_of_worker(future: Future[Verdict], item: Item, limit: float, note: 
         return future.result()
     except TimeoutError:
         reason = late
-    except ProcessExpired as error:
-        killed = limit_module.KERNEL and error.exitcode == -signal.SIGXCPU
-        reason = late if killed else f"its process ended with exit code {error.exitcode}"
-    except BrokenProcessPool:
-        reason = "its process ended"
+    except (ProcessExpired, BrokenProcessPool) as error:
+        by_kernel = limit_module.KERNEL and getattr(error, "exitcode", 0) == -signal.SIGXCPU
+        reason = late if by_kernel else in_words(error)
     except (Exception, SystemExit) as error:  # the worker was to exit, not this process
         reason = f"{type(error).__name__}: {error}"
     if violation := trace_module.violation(note):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.metadata
 import json
 import multiprocessing
 import os
@@ -62,6 +63,22 @@ def test_every_call_has_a_process_and_one_that_ends_costs_no_other(local: Path) 
         answers[position] = future.result() if error is None else type(error).__name__
     wanted = {k: (k**2, True, "1") for k in range(8)}
     assert answers == {**wanted, 3: "ProcessExpired", 4: "InputError"}
+
+
+def _killed_once(path: str) -> bool:
+    try:
+        Path(path).touch(exist_ok=False)
+    except FileExistsError:
+        return True
+    os.kill(os.getpid(), signal.SIGKILL)
+    return False
+
+
+@pytest.mark.slow
+def test_a_process_of_a_worker_that_is_killed_costs_no_call(local: Path, tmp_path: Path) -> None:
+    calls = [(str(tmp_path / str(k)),) for k in range(3)]
+    answers = {k: future.result() for k, future in pool.call_in_processes(_killed_once, calls, 1)}
+    assert answers == dict.fromkeys(range(3), True)
 
 
 def test_short_calls_travel_together(local: Path) -> None:
@@ -157,6 +174,13 @@ def test_a_worker_says_what_it_lacks(tmp_path: Path) -> None:
         f"worker tcp://here:1 must have the folder {gone} as well; found No such file or directory"
     )
     assert os.getcwd() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["numpy", "mpmath", "hypothesis", "python-flint", "cvxpy", "clarabel", "pyarrow"]
+)
+def test_machines_compare_what_searches_proves_and_writes(name: str) -> None:
+    assert f"{name} {importlib.metadata.version(name)}" in SOURCES.split(", ")
 
 
 def _calls(alive: bool = True) -> cluster._Calls:

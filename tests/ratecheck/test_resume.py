@@ -180,6 +180,86 @@ def test_a_block_finds_what_it_kept_and_loses_it_when_it_is_stored(
     np.testing.assert_array_equal(table["mse"], run(decay, config, Store(tmp_path / "b"))["mse"])
 
 
+KILLED = '''"""A block whose process the system kills as often as a file beside it says."""
+
+import os
+import signal
+from pathlib import Path
+
+import ratecheck as rc
+
+
+class Blocks(rc.Config):
+    """Three of them."""
+
+    size: int = rc.param(1, low=1, doc="of each")
+
+
+def compute(config, block, context):
+    left = Path(__file__).with_name("kills")
+    if block["k"] == 1 and (kills := int(left.read_text())):
+        left.write_text(str(kills - 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"x": [float(block["k"])] * config.size}
+
+
+EXPERIMENT = rc.Experiment(
+    id="mine/killed", title="Killed", source="none", kind="rate", variable="k",
+    profiles={"quick": Blocks(), "paper": Blocks()}, blocks=rc.Grid({"k": (0, 1, 2)}),
+    compute=compute, parallel="blocks",
+    analyse=lambda config, table: rc.Analysis([], []),
+)
+'''
+ENDED = (
+    "block k=1 of mine/killed must be computed by a process that lasts; found that its process was "
+    "killed, as where memory is short: what is stored stays, the same command resumes"
+)
+
+
+def killed(folder: Path, times: int) -> Path:
+    """The experiment in this folder, a block of which is killed so often."""
+    folder.mkdir(exist_ok=True)
+    (folder / "kills").write_text(str(times))
+    path = folder / "killed.py"
+    path.write_text(KILLED)
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(("times", "code"), [(1, 0), (2, 2)])
+@pytest.mark.parametrize("given", [(), ("--set", "size=4")])
+def test_a_block_whose_process_is_killed_is_computed_once_more(
+    ratecheck: Callable[..., Any], tmp_path: Path, times: int, code: int, given: tuple[str, ...]
+) -> None:
+    path, out = killed(tmp_path, times), tmp_path / "out"
+    command = ["run", path, "--threads", 2, "--out", out, "--no-figures", "--json", *given]
+    said = ratecheck(*command)
+    assert (said.code, path.with_name("kills").read_text()) == (code, "0")
+    assert said.err == f"ratecheck: {ENDED}\n" * (code == 2)
+    stored = {shard: shard.stat().st_mtime_ns for shard in out.glob("mine/killed/*/*.parquet")}
+    assert len(stored) == 3 - (code == 2)
+    again = ratecheck(*command)
+    assert (again.code, again.err) == (0, "")
+    assert {shard: shard.stat().st_mtime_ns for shard in stored} == stored
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("verb", ["run", "rates"])
+def test_an_experiment_whose_process_is_killed_costs_no_other(
+    ratecheck: Callable[..., Any], tmp_path: Path, verb: str
+) -> None:
+    path = killed(tmp_path / "files", times=2)
+    path.with_name("later.py").write_text(DECAY.read_text().replace("toy/decay", "mine/later"))
+    options = ["--no-figures"] if verb == "run" else []
+    said = ratecheck(
+        verb, path.parent, "--threads", 2, "--out", tmp_path / "out", "--json", *options
+    )
+    assert (said.code, said.err) == (1, f"ratecheck: {ENDED}\n")
+    assert {one["experiment"] for one in json.loads(said.out)} == {"mine/later"}
+
+
 def test_processes_over_blocks_give_the_numbers_of_one_process(tmp_path: Path) -> None:
     path = str(EXTRA.parent / "figures" / "picture.py")
     experiment = registry.find_experiment(path)

@@ -127,6 +127,46 @@ def test_what_is_stored_is_not_computed_again(
     assert len(begun) == 8
 
 
+def test_ctrl_c_reads_no_file_a_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = swept(tmp_path, part=2)
+    names = done.place.names()
+    assert len(names) == 6
+    for name in names[3:]:
+        Path(done.place.path(name)).unlink()
+    real, read, computed = Place.said, list[str](), module._compute
+
+    def counted(place: Place, name: str) -> Any:
+        read.append(name)
+        return real(place, name)
+
+    def stopped(*task: Any) -> Any:
+        if task[0] == 8:
+            # a worker had written its file, and its answer did not arrive
+            computed(*task)
+            raise KeyboardInterrupt
+        return computed(*task)
+
+    monkeypatch.setattr(Place, "said", counted)
+    monkeypatch.setattr(module, "_compute", stopped)
+    with pytest.raises(module.Interrupted, match="10 of 12 configurations are saved"):
+        swept(tmp_path, part=2)
+    # three that were there, two as they are written, and that of the worker once more
+    assert read == [*names[:5], names[4]]
+
+    def stops(place: Place, name: str) -> Any:
+        if name == names[2]:
+            raise KeyboardInterrupt
+        return counted(place, name)
+
+    read.clear()
+    monkeypatch.setattr(Place, "said", stops)
+    with pytest.raises(module.Interrupted, match="10 of 12 configurations are saved"):
+        swept(tmp_path, part=2)
+    assert read == names[:2]
+
+
 def test_a_mistake_in_an_experiment_costs_its_part_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: rc.Sweep
 ) -> None:
@@ -342,6 +382,8 @@ def compute(config, block, context):
         return {"y": [float("nan")]}
     if config.x == 4:
         raise SystemExit(3)
+    if config.x == 5:
+        return {"y": ["none"]}
     return {"y": [1 if config.x < 1 else 0.5], **({"more": [1e308]} if config.x > 1 else {})}
 
 
@@ -353,19 +395,30 @@ EXPERIMENT = rc.Experiment(
 '''
 
 
-def odd(tmp_path: Path, *values: float) -> rc.Sweep:
+def odd(tmp_path: Path, *values: float, part: int = 1) -> rc.Sweep:
     path = tmp_path / "odd.py"
     path.write_text(ODD)
-    return rc.sweep(str(path), {"x": list(values)}, tmp_path, threads=1, part=1)
+    return rc.sweep(str(path), {"x": list(values)}, tmp_path, threads=1, part=part)
 
 
-def test_columns_may_differ_from_file_to_file(tmp_path: Path) -> None:
-    done = odd(tmp_path, 0.0, 1.0, 2.0, 2.5)
+@pytest.mark.parametrize("part", [1, 3, 4])
+def test_columns_may_differ_within_a_file_and_from_file_to_file(tmp_path: Path, part: int) -> None:
+    done = odd(tmp_path, 0.0, 1.0, 2.0, 2.5, part=part)
+    assert (done.missing, done.problems) == (0, ())
     assert done.dataset().to_table().column("y").to_pylist() == [1.0, 0.5, 0.5, 0.5]
     assert done.dataset().to_table().column("more").to_pylist() == [None, None, 1e308, 1e308]
     assert done.summary()["more"] == (1e308, 1e308, 1e308)
     levels, cells = done.cells("more", "k", where={"x": 2.5})
     assert (levels[0].tolist(), cells.tolist()) == ([0], [1e308])
+
+
+def test_text_and_numbers_in_a_column_cost_their_part_alone(tmp_path: Path) -> None:
+    done = odd(tmp_path, 0.0, 5.0, 1.0, 2.0, part=2)
+    assert (done.missing, done.rows) == (2, 2)
+    (problem,) = done.problems
+    assert "must be of numbers or of text in all tables; found" in problem
+    with pytest.raises(InputError, match="must be of numbers or of text in all of its files"):
+        odd(tmp_path, 0.0, 5.0).dataset()
 
 
 def test_a_mistake_in_an_experiment_is_no_refusal(tmp_path: Path) -> None:

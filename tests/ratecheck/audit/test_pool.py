@@ -7,6 +7,8 @@ import gc
 import math
 import multiprocessing
 import os
+import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -19,6 +21,7 @@ import pytest
 import ratecheck as rc
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._processes import pool
+from ratecheck._processes.ended import ProcessEnded, answer_of
 from ratecheck._processes.garbage import collect_seldom
 from ratecheck._verdicts import judging, trace as trace_module
 from ratecheck._verdicts.judging import judge_all
@@ -162,6 +165,40 @@ def test_a_claim_that_always_breaks_its_pool_is_an_error(monkeypatch: pytest.Mon
     judged = verdicts(f"{FILES / 'mine.py'}::mine.norm", workers=1)["mine.norm"]
     assert (judged.verdict, judged.reason) == ("error", "its process ended")
     assert begun == [0] * 3
+
+
+def _killed(path: str, number: int, times: int) -> int:
+    """Notes that it was called, and lets a signal end its process so many times."""
+    called = Path(path).stat().st_size if Path(path).exists() else 0
+    with Path(path).open("a") as stream:
+        stream.write("x")
+    if called < times:
+        os.kill(os.getpid(), number)
+    return called
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(
+    ("number", "times", "together", "calls"),
+    [
+        (9, 1, False, 2),
+        (9, 9, False, 2),
+        (9, 1, True, 1),
+        (signal.SIGSEGV, 1, False, 1),
+    ],
+)
+def test_a_call_whose_process_others_kill_is_made_once_more(
+    number: int, times: int, together: bool, calls: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "calls"
+    arguments = [(str(path), number, times)]
+    ((_, future),) = pool.call_in_processes(_killed, arguments, 1, together=together)
+    assert path.read_text() == "x" * calls
+    if calls > times:
+        assert answer_of(future, "a sum") == times
+    else:
+        with pytest.raises(ProcessEnded, match="a sum must be computed by a process that lasts"):
+            answer_of(future, "a sum")
 
 
 def test_a_worker_keeps_to_its_group_and_then_helps_with_the_longest_one() -> None:

@@ -278,6 +278,33 @@ def test_a_counterexample_of_a_claim_that_had_other_fields_is_not_taken(
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        *("{", "[]", "null", '"x"', "{}", "[" * 100_000),
+        *(json.dumps({"instance": one}) for one in (None, [], {"x": "0.1"}, {"x": [0.1]})),
+        json.dumps({"instance": {"x": 10**400}}),
+        json.dumps({"instance": {"x": 0.8}}),  # where the claim holds
+        json.dumps({"instance": {"x": 0.05}}),  # outside of its domain
+        None,
+    ],
+)
+def test_a_damaged_counterexample_counts_as_absent(
+    content: str | None, ratecheck: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "audit" / "counterexamples" / "mine.root.json"
+    if content is None:
+        path.mkdir(parents=True)
+    else:
+        path.parent.mkdir(parents=True)
+        path.write_text(content)
+    done = ratecheck(
+        *("certify", f"{FILE}::mine.root", "--results", tmp_path, "--out", tmp_path, "--json")
+    )
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)[0]["certificate"]["kind"] == "counterexample"
+
+
+@pytest.mark.parametrize(
     ("content", "reason"),
     [("{", "must be JSON"), ("[]", "found none"), ("3", "found none"), (None, "must be readable")],
 )
