@@ -16,7 +16,7 @@ import numpy as np
 
 import ratecheck as rc
 
-__all__ = ["Duel", "Peers", "duel", "one_core", "peak_bytes", "seconds"]
+__all__ = ["Duel", "Peers", "alone", "duel", "one_core", "peak_bytes", "seconds"]
 
 #: Libraries read these variables when they are loaded, so that they are set for a child process.
 ONE_THREAD = {
@@ -33,6 +33,11 @@ def seconds(call: Callable[[], Any]) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+def alone() -> dict[str, str]:
+    """The environment of a command that is timed: it computes here, whatever cluster there is."""
+    return {name: value for name, value in os.environ.items() if name != "RATECHECK_SCHEDULER"}
 
 
 def peak_bytes(call: Callable[[], Any]) -> int:

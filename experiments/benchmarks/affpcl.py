@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 import ratecheck as rc
 from experiments.benchmarks._peers import PEERS, bench_step, bench_system
 from experiments.benchmarks._probe import kernel_work, throughput
-from experiments.benchmarks._timing import Duel, Peers, duel, one_core, seconds
+from experiments.benchmarks._timing import Duel, Peers, alone, duel, one_core, seconds
 from linsys.algorithms import AffPCL, Independent, Sampling, Steps
 from linsys.kernels import draw, simulate
 from linsys.moments import exact_moments
@@ -317,6 +317,7 @@ def _figure(measured: Measured, quick: bool) -> None:
                     capture_output=True,
                     text=True,
                     check=False,
+                    env=alone(),
                 )
 
             spent = seconds(once)

@@ -9,6 +9,7 @@ processes of this machine. "Correct" means that the numbers are those of one pro
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import tempfile
 import time
 from collections.abc import Iterator
@@ -86,6 +87,11 @@ def run(quick: bool) -> list[rc.BenchRow]:
 
 @contextlib.contextmanager
 def _cluster(folder: str) -> Iterator[None]:
+    if multiprocessing.parent_process() is not None:  # a worker's process may start no others
+        raise InputError(
+            "`scheduler` (RATECHECK_SCHEDULER) must be left out for the benchmark cluster, which "
+            "starts a cluster of its own; found one"
+        )
     try:
         import distributed
     except ImportError:

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import ratecheck as rc
+from experiments.benchmarks._timing import alone
 from experiments.benchmarks.affpcl import Measured
 
 __all__ = ["measure", "run"]
@@ -141,7 +142,7 @@ def _spent(
     done = subprocess.run(
         [sys.executable, *arguments, *out],
         cwd=folder,
-        env={**os.environ, **variables},
+        env={**alone(), **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=False,

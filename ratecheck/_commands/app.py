@@ -13,7 +13,6 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -680,27 +679,43 @@ def new_(
     say(console(), [*lines, f"{first / 'README.md'} says what to change."])
 
 
-@app.command(epilog=examples("bench mgda", "bench affpcl --quick"))
+@app.command(
+    epilog=examples(
+        "bench mgda", "bench affpcl --quick", "bench mgda audit --scheduler tcp://HOST:8786"
+    )
+)
 def bench(
-    name: Annotated[str, typer.Argument(help="Name of a benchmark, such as affpcl.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME...", help="Names of benchmarks, such as affpcl."),
+    ],
     quick: Quick = False,
     as_json: Json = False,
+    scheduler: Scheduler = None,
 ) -> None:
-    """Time our code against the best peers on this machine, in the same run."""
-    from ratecheck._discover import registry
-    from ratecheck._fallback import import_ours
-    from ratecheck._names import check_name
+    """Time our code against the best peers in the same run, and say on which machine.
+
+    With --scheduler each benchmark runs as a whole on one worker's machine.
+    """
+    from linsys.validate import InputError
+    from ratecheck._commands import benches
+    from ratecheck._processes.cluster import on_cluster
     from ratecheck._report import experiments, terminal
 
-    benchmarks = registry.benchmarks()
-    check_name("benchmark", name, list(benchmarks))
-    with redirect_stdout(sys.stderr):
-        rows = import_ours(benchmarks[name]).run(quick)
+    modules = benches.chosen(names)
+    with on_cluster(scheduler or None, folder=Path()):
+        timed, failures = benches.perform(modules, quick)
     if as_json:
-        print(terminal.dump([row.to_dict() for row in rows]))
-    else:
-        experiments.show_bench(rows)
-    _exit(all(row.correct for row in rows))
+        print(terminal.dump([row for name in timed for row in timed[name].to_dicts(name)]))
+    for name, one in timed.items():
+        if not as_json:
+            experiments.show_bench(one.rows, f"{name} on {one.title}")
+    for name, error in failures.items():
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        _warn(f"{name} did not run: {kind}{error}".splitlines()[0])
+    if any(isinstance(error, InputError) for error in failures.values()):
+        raise typer.Exit(2)
+    _exit(not failures and all(row.correct for one in timed.values() for row in one.rows))
 
 
 def _version(asked: bool) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ratecheck._commands import completion
 from ratecheck._discover.table import results
 from ratecheck._store import RESULTS
 
@@ -54,12 +53,24 @@ def examples(*lines: str) -> str:
     return "\n\n".join(["Examples:", *(f"ratecheck {line}" for line in lines)])
 
 
+def _completed(what: str) -> Callable[[str], list[str]]:
+    """What a shell completes; what finds it is imported when a shell asks, and not for the help."""
+
+    def complete(incomplete: str) -> list[str]:
+        from ratecheck._commands import completion
+
+        found: list[str] = getattr(completion, what)(incomplete)
+        return found
+
+    return complete
+
+
 Id = Annotated[
     list[str],
     typer.Argument(
         metavar="ID",
         help='Id, Python file, or a figure as the paper calls it ("fslora Figure 5").',
-        autocompletion=completion.experiments,
+        autocompletion=_completed("experiments"),
     ),
 ]
 Names = Annotated[
@@ -73,7 +84,8 @@ Names = Annotated[
 OnModel = Annotated[
     str,
     typer.Argument(
-        help="Name of an experiment on models, such as affpcl.", autocompletion=completion.bridges
+        help="Name of an experiment on models, such as affpcl.",
+        autocompletion=_completed("bridges"),
     ),
 ]
 PaperName = Annotated[
@@ -81,7 +93,7 @@ PaperName = Annotated[
     typer.Argument(
         help="Short name of the paper, such as affpcl, or a folder or file.",
         show_default="your project",
-        autocompletion=completion.papers_of,
+        autocompletion=_completed("papers_of"),
     ),
 ]
 Places = Annotated[
@@ -90,7 +102,7 @@ Places = Annotated[
         metavar="[PAPER...]",
         help="Short names of papers, or files and folders of your own, to show alone.",
         show_default="all papers, and the project's",
-        autocompletion=completion.papers_of,
+        autocompletion=_completed("papers_of"),
     ),
 ]
 Ids = Annotated[
@@ -98,7 +110,7 @@ Ids = Annotated[
     typer.Argument(
         metavar="ID...",
         help='Ids, patterns ("affpcl/*"), figures ("fslora Figure 5"), files or folders.',
-        autocompletion=completion.experiments,
+        autocompletion=_completed("experiments"),
     ),
 ]
 Profile = Annotated[str, typer.Option(metavar="quick|paper", help="Size of the experiment.")]
@@ -268,7 +280,7 @@ Claims = Annotated[
         metavar="[ID...]",
         help='Ids, papers, sections, patterns ("affpcl.d*"), "Lemma D.1 (f)", files or folders.',
         show_default="those of your project, else every claim",
-        autocompletion=completion.claims,
+        autocompletion=_completed("claims"),
     ),
 ]
 Constant = Annotated[

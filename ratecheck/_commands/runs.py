@@ -28,6 +28,9 @@ from ratecheck._store.store import Store
 #: What most experiments import, and takes long.
 _LIBRARIES = ("matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "scipy.stats")
 
+#: Seconds from which on it is said what is left of a run.
+_LONG = 60.0
+
 
 @contextmanager
 def scheduled(address: str | None, out: Path, workers: int | None = None) -> Iterator[None]:
@@ -131,11 +134,44 @@ def _say_plan(job: Job) -> None:
 def perform(work: Job, reference: str) -> Outcome:
     """Run one experiment with a bar on stderr."""
     # what a computation prints is no part of the answer
-    with redirect_stdout(sys.stderr), progress_bar(reference) as progress:
-        outcome = work.perform(reference, progress)
+    with redirect_stdout(sys.stderr), progress_bar(reference) as bar:
+        # on a cluster nobody here knows how many blocks are computed at a time
+        unknown = work.plan is not None or elsewhere.current() is not None
+        progress = None if unknown else _Left(reference, work.threads)
+        outcome = work.perform(reference, bar or progress)
     if place := work.runs_folder(reference):
         _note(f"what was measured along the runs: {place}")
     return outcome
+
+
+class _Left:
+    """Where no bar shows it: says once what the rest of a long run takes, if it goes on like that.
+
+    Args:
+        name: of the run.
+        threads: blocks that are computed at a time, of which the first ones have to be done.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._name, self._threads = name, threads
+        self._start: tuple[float, float] | None = None  # the time, and blocks that were there
+        self._said = False
+
+    def __call__(self, done: float, total: int) -> None:
+        if self._start is None:
+            self._start = time.perf_counter(), done
+        began, there = self._start
+        computed = done - there
+        if self._said or computed < self._threads:
+            return
+        self._said = True
+        took = time.perf_counter() - began
+        left = took * (total - done) / computed
+        if left >= _LONG:
+            _note(
+                f"{self._name}: {computed:g} blocks took {duration(took)}; {total - done:g} are "
+                f"left, {duration(left)} if they are like these"
+            )
 
 
 def perform_each(

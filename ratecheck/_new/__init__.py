@@ -6,6 +6,7 @@ import json
 import keyword
 import re
 import sys
+import tempfile
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -47,19 +48,24 @@ def write_project(name: str, into: Path) -> list[Path]:
     text_of_table = _with_entry(table, f"{name}/{name}") if table.is_file() else None
     written = []
     with writing("folder of the new paper", into):
-        for source in sorted(_FILES.rglob("*.txt")):
-            inside = source.relative_to(_FILES).with_suffix("")
-            new = {
-                "package": name,
-                "sums.py": f"{name}_sums.py",  # its id begins with bridge/, as those of others do
-                "test_paper.py": f"test_{name}.py",
-            }
-            place = folder.joinpath(*(new.get(part, part) for part in inside.parts))
-            place.parent.mkdir(parents=True, exist_ok=True)
-            title = name.replace("_", " ").capitalize()
-            text = source.read_text(encoding="utf-8")
-            place.write_text(text.replace("@name@", name).replace("@title@", title), "utf-8")
-            written.append(place)
+        into.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}.", suffix=".tmp", dir=into) as hidden:
+            whole = Path(hidden) / name  # a part of a folder would be in the way of the next try
+            for source in sorted(_FILES.rglob("*.txt")):
+                inside = source.relative_to(_FILES).with_suffix("")
+                new = {
+                    "package": name,
+                    "sums.py": f"{name}_sums.py",  # its id begins with bridge/, as others' do
+                    "test_paper.py": f"test_{name}.py",
+                }
+                place = Path(*(new.get(part, part) for part in inside.parts))
+                (whole / place).parent.mkdir(parents=True, exist_ok=True)
+                title = name.replace("_", " ").capitalize()
+                text = source.read_text(encoding="utf-8")
+                text = text.replace("@name@", name).replace("@title@", title)
+                (whole / place).write_text(text, "utf-8")
+                written.append(folder / place)
+            whole.rename(folder)
         if text_of_table is not None:
             table.write_text(text_of_table, "utf-8")
             written.append(table)

@@ -175,8 +175,8 @@ def listing(experiment: Experiment[Any], store: Store) -> dict[str, Any]:
     return {**{key: getattr(experiment, key) for key in keys}, "stored": stored}
 
 
-def show_bench(rows: Sequence[BenchRow]) -> None:
-    """Print our seconds beside each peer's."""
+def show_bench(rows: Sequence[BenchRow], title: str) -> None:
+    """Print our seconds beside each peer's, below a title."""
     headers = ("benchmark", "peer", "ours", "peer's", "times faster", "same result")
     cells = [
         [
@@ -185,7 +185,7 @@ def show_bench(rows: Sequence[BenchRow]) -> None:
         ]
         for row in rows
     ]
-    console().print(tabulate(headers, cells))
+    console().print(tabulate(headers, cells, title))
 
 
 def write_index(

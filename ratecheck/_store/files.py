@@ -93,7 +93,9 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
         if there is not None:
             there.folder.mkdir(parents=True, exist_ok=True)
         place = None if there is None else there.folder
-        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=place)
+        hidden = place is not None  # beside the user's results, where a kill leaves it
+        begins, ends = "." * hidden + prefix, ".tmp" * hidden
+        folder = tempfile.TemporaryDirectory(prefix=begins, suffix=ends, dir=place)
     except OSError as error:
         raise _refused(
             f"folder of temporary files (TMPDIR) must be writable; found {error.strerror}"

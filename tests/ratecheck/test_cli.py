@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import platform
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -327,13 +329,42 @@ def test_list_shows_what_is_stored(ratecheck: Call, tmp_path: Path) -> None:
     assert not (tmp_path / "absent").exists()
 
 
-def test_bench_prints_every_peer(ratecheck: Call) -> None:
+def test_bench_prints_every_peer_and_the_machine(ratecheck: Call) -> None:
     said = ratecheck("bench", "toy", "--json", "--quick")
     row = {"name": "toy", "peer": "a peer", "ours_s": 0.5, "peer_s": 1.0, "ratio": 2.0}
-    assert json.loads(said.out) == [{**row, "correct": True}]
+    where = {"machine": {"host": platform.node(), **rc.machine()}, "versions": rc.versions()}
+    assert json.loads(said.out) == [{"benchmark": "toy", **row, "correct": True, **where}]
     assert said.err == "peers print, too\n"
     said = ratecheck("bench", "toy")
     assert "4.00" in said.out
+    words = " ".join(said.out.split())
+    assert f"toy on {platform.node()}: {rc.machine()['cpu']}, {rc.cores()} cores, " in words
+    assert f"numpy {rc.versions()['numpy']}" in words
+
+
+def test_a_benchmark_that_is_broken_costs_no_other(
+    ratecheck: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = registry.benchmarks()
+    monkeypatch.setattr(registry, "benchmarks", lambda: {**known, "lost": "no_such.module"})
+    said = ratecheck("bench", "lost", "toy", "toy", "--json")
+    line = "ratecheck: lost did not run: ModuleNotFoundError: No module named 'no_such'"
+    assert (said.code, said.err.splitlines()[1:]) == (1, [line])
+    assert [row["benchmark"] for row in json.loads(said.out)] == ["toy"]
+
+
+@pytest.mark.parametrize("each", [7.4, 7.6])
+def test_a_pipe_is_told_once_what_is_left_of_a_long_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, each: float
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(runs, "time", SimpleNamespace(perf_counter=lambda: now))
+    left = runs._Left("toy/decay", 2)
+    for done in range(3, 14):  # three are there already
+        left(done, 13)
+        now += each
+    line = "toy/decay: 2 blocks took 15.2 s; 8 are left, 1 min 1 s if they are like these\n"
+    assert capsys.readouterr().err == (line if each > 7.5 else "")
 
 
 def test_version_and_help(ratecheck: Call) -> None:

@@ -7,9 +7,12 @@ import importlib.metadata
 import json
 import multiprocessing
 import os
+import platform
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -24,6 +27,9 @@ import pytest
 
 import ratecheck as rc
 from linsys import InputError
+from linsys.folder_lock import folder_lock
+from ratecheck._commands import benches
+from ratecheck._discover import registry
 from ratecheck._processes import cluster, elsewhere, pool
 from ratecheck._processes.sources import SOURCES
 from ratecheck._run import runner
@@ -140,6 +146,8 @@ def test_claims_are_judged_there(local: Path) -> None:
 def test_what_workers_write_on_the_way_lies_in_the_shared_folder(local: Path) -> None:
     with temporary_folder("notes-") as folder:
         assert folder.parent == local
+        assert folder.name.startswith(".notes-")  # hidden, should a kill leave it
+        assert folder.name.endswith(".tmp")
     assert not folder.exists()
 
 
@@ -218,6 +226,60 @@ def test_a_cluster_without_workers_is_said_once(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == (
         "ratecheck: the scheduler at tcp://there:1 has no workers; waiting for one\n"
     )
+
+
+TOY = "tests.ratecheck.extra.toy_benchmarks.toy"
+
+
+def test_benchmarks_are_timed_by_a_worker_which_says_its_machine(
+    local: Path, ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    modules = {"lost": "no_such.module", "cluster": "experiments.benchmarks.cluster", "toy": TOY}
+    monkeypatch.setattr(registry, "benchmarks", lambda: modules)
+    where = {"host": platform.node(), **rc.machine()}
+    monkeypatch.setattr(platform, "node", lambda: "not here")  # which no worker knows
+    said = ratecheck("bench", *modules, "--json")
+    (row,) = json.loads(said.out)
+    assert (row["benchmark"], row["machine"], row["versions"]) == ("toy", where, rc.versions())
+    assert said.code == 2
+    assert said.err.splitlines() == [
+        "ratecheck: lost did not run: ModuleNotFoundError: No module named 'no_such'",
+        "ratecheck: cluster did not run: `scheduler` (RATECHECK_SCHEDULER) must be left out for "
+        "the benchmark cluster, which starts a cluster of its own; found one",
+    ]
+    said = ratecheck("bench", "toy")
+    assert said.code == 0
+    assert f"toy on {where['host']}: " in " ".join(said.out.split())
+
+
+def test_benchmarks_go_where_the_variable_says(
+    ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "benchmarks", lambda: {"toy": TOY})
+    monkeypatch.setattr(cluster, "_CONNECT", 0.2)
+    monkeypatch.setenv("RATECHECK_SCHEDULER", "nowhere")
+    said = ratecheck("bench", "toy")
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert "found nowhere: " in said.err
+    monkeypatch.setenv("RATECHECK_SCHEDULER", "")
+    assert ratecheck("bench", "toy").code == 0
+
+
+def test_benchmarks_of_a_machine_take_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    timed: list[benches.Timed] = []
+    other = threading.Thread(target=lambda: timed.append(benches._timed_alone(TOY, True)))
+    waits = threading.Event()
+    monkeypatch.setattr(benches, "_say_that_it_waits", waits.set)
+    with folder_lock(tmp_path, lambda: None):
+        other.start()
+        assert waits.wait(timeout=60)
+        assert timed == []
+    other.join(timeout=60)
+    assert [row.name for row in timed[0].rows] == ["toy"]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.usefixtures("toys")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -85,6 +86,28 @@ def test_bad_names(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         write_project(name, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+def test_one_that_could_not_be_written_whole_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Path.write_text
+
+    def full(path: Path, *given: Any) -> int:
+        if path.name == "paper.py":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, *given)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        write_project("mine", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    assert all(path.is_file() for path in write_project("mine", tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o777 & ~umask
 
 
 def test_the_command_says_what_comes_next(ratecheck: Callable[..., Any], tmp_path: Path) -> None:
