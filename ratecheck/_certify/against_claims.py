@@ -36,6 +36,7 @@ from ratecheck._certify.stated import (
 )
 from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._discover.named import files_of_claim
 from ratecheck._verdicts.certificates import BUT_FOR_TIES, of_constants, of_whole, revision
 from ratecheck._verdicts.replay import json_in
 
@@ -118,13 +119,8 @@ def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
     claim = item.entry
     if not isinstance(claim, Claim):
         raise Refused(f"`id` must be of a claim about instances; found {item.id}")
-    if "file" in content and not item.origin.endswith(".py"):
-        raise Refused("`file` must be of a claim that is in one; found it of a paper's")
-    if content["revision"] != revision(item.origin):
-        raise Refused(
-            f"`revision` must be that of the claim as it is, {revision(item.origin)}; found "
-            f"{content['revision']}: the certificate is of other code"
-        )
+    if content["revision"] != (now := revision(item.origin)):
+        raise _of_other_code(content, now)
     if content["relation"] != claim.relation:
         raise Refused(f"`relation` must be {claim.relation}; found {content['relation']!r}")
     try:
@@ -227,13 +223,21 @@ def _counterexample(content: Mapping[str, Any], item: Item, claim: Claim) -> str
 
 
 def _item(content: Mapping[str, Any], references: Sequence[str]) -> Item:
-    name, file = str(content["id"]), content.get("file")
-    paths = [r.partition("::")[0] for r in references if ".py" in r]
-    paths = paths or ([str(file)] if file else [])
-    items = find_claims([f"{path}::{name}" for path in paths] or [name])
-    if [item.id for item in items] != [name]:  # a pattern is the id of no claim
-        raise Refused(f"`id` must be that of one claim; found {name!r}")
-    return items[0]
+    """The claim; a user's file is imported only if its source is that of the certificate."""
+    try:
+        paths = files_of_claim(name := str(content["id"]), content.get("file"), references)
+    except InputError as error:
+        raise Refused(str(error)) from None
+    found = {path: revision(path) for path in paths}
+    chosen = [f"{path}::{name}" for path in paths if found[path] == content["revision"]]
+    if paths and not chosen:
+        raise _of_other_code(content, found[paths[0]])
+    return find_claims(chosen or [name])[0]
+
+
+def _of_other_code(content: Mapping[str, Any], now: str) -> Refused:
+    wanted = f"`revision` must be that of the claim as it is, {now}"
+    return Refused(f"{wanted}; found {content['revision']!r:.40}: the certificate is of other code")
 
 
 def _cases(content: Mapping[str, Any]) -> list[Case]:

@@ -623,6 +623,7 @@ def audit(
     )
 )
 def certify(
+    context: typer.Context,
     claims: Claims = None,
     check: Check = None,
     out: Certificates = RESULTS / "certificates",
@@ -648,6 +649,7 @@ def certify(
     from ratecheck._commands.runs import scheduled
 
     if check:
+        _check_given(context, "--check", "--json")
         _exit(commands.check(check, claims or (), as_json))
         return
     if limit is not None:
@@ -785,8 +787,10 @@ def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
 
 def _interrupted(arguments: Sequence[str] | None) -> str:
     """What is said after Ctrl-C: whether anything was kept that the same command goes on from."""
-    command = next(iter(sys.argv[1:] if arguments is None else arguments), "")
-    return "interrupted" + "; the same command resumes" * (command in _RESUMED)
+    words = sys.argv[1:] if arguments is None else arguments
+    command = next(iter(words), "")
+    resumes = command in _RESUMED or (command == "certify" and "--constant" in words)
+    return "interrupted" + "; the same command resumes" * resumes
 
 
 def _warn(text: str) -> None:
@@ -796,6 +800,17 @@ def _warn(text: str) -> None:
     line = f"ratecheck: {text}"
     width = width_of(sys.stderr)
     print("\n".join(wrapped(line, width) if width else [line]), file=sys.stderr, flush=True)
+
+
+def _check_given(context: typer.Context, mode: str, *more: str) -> None:
+    """Refuse options on the command line that say nothing in a mode; a variable may set them."""
+    from linsys.validate import InputError
+
+    names = {p.name: max(p.opts, key=len) for p in context.command.params}
+    sources = {option: context.get_parameter_source(str(name)) for name, option in names.items()}
+    found = [option for option, source in sources.items() if source and "LINE" in source.name]
+    if wrong := [one for one in found if one.startswith("-") and one not in (mode, *more)]:
+        raise InputError(f"options beside {mode} must be {', '.join(more)}; found {wrong[0]}")
 
 
 def _say_where(out: Path | str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ratecheck._discover.catalogue import Item, catalogue, section
+from ratecheck._discover.named import given_beside
 from ratecheck._report.authors import fill
 from ratecheck._report.findings import findings
 from ratecheck._report.kept import decided, known_in, of_known, with_certificate
@@ -80,7 +81,8 @@ def _write(complete: Sequence[_Judged], folder: Path) -> None:
                 path.unlink(missing_ok=True)
             else:
                 files[path] = replayable_text(result)
-                replay[result.item.id] = shlex.join(["ratecheck", "audit", "--replay", str(path)])
+                again = ["audit", *given_beside(result.item.origin), "--replay", str(path)]
+                replay[result.item.id] = shlex.join(["ratecheck", *again])
         files[folder / "findings.md"] = findings(records, replay)
         instances.mkdir(exist_ok=True)
         for path in instances.glob("*.json"):

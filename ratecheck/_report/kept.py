@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._discover.named import given_beside
 from ratecheck._discover.papers import installed
 from ratecheck._discover.table import results
 from ratecheck._fallback import folders_of
@@ -54,7 +55,8 @@ def check_again(items: Iterable[Item]) -> str:
 
     Whoever reads a certificate here takes its words: only this command computes anything anew.
     """
-    files = [_file(item.origin, item.id) for item in items if proof(item)]
+    items = [item for item in items if proof(item)]
+    files = [_file(item.origin, item.id) for item in items]
     folders = Counter(file.parent for file in files if file.name != FILE)
     many = {folder for folder, count in folders.items() if count > _NAMED}
     shown = [
@@ -63,6 +65,7 @@ def check_again(items: Iterable[Item]) -> str:
         else shlex.quote(str(_from_here(file)))
         for file in files
     ]
+    shown += [shlex.quote(path) for item in items for path in given_beside(item.origin)]
     return f"ratecheck certify --check {' '.join(dict.fromkeys(shown))}" if files else ""
 
 

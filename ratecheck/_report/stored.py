@@ -11,6 +11,7 @@ from typing import Any
 
 from linsys.validate import InputError
 from ratecheck._discover import catalogue, papers, project, registry
+from ratecheck._discover.named import given_beside
 from ratecheck._discover.table import Broken, results
 from ratecheck._report.kept import with_certificate, with_certificate_of_file
 from ratecheck._run.job import Job, Outcome
@@ -195,7 +196,8 @@ def _verdicts(
     for record, is_current in judged:
         replay = records.counterexamples / f"{record['id']}.json"
         has_one = record["counterexample"] is not None and replay.exists()
-        command = shlex.join(["ratecheck", "audit", "--replay", str(replay)]) if has_one else ""
+        again = ["audit", *given_beside(record.get("file", "")), "--replay", str(replay)]
+        command = shlex.join(["ratecheck", *again]) if has_one else ""
         instance = replay if has_one else None
         told.append({**record, "current": is_current, "replay": command, "instance": instance})
     return told, unknown

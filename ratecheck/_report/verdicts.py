@@ -18,6 +18,7 @@ from ratecheck._claims.families import by_outcome
 from ratecheck._claims.fields import Ball, Contraction, Field, Interval, Simplex, Sphere, Whole
 from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, module
+from ratecheck._discover.named import given_beside
 from ratecheck._report import notation
 from ratecheck._report.describe import file_of
 from ratecheck._report.kept import (
@@ -351,8 +352,9 @@ def _explained(result: Result, records: Records, *, best: bool = False) -> list[
     lines += _sides(entry, verdict, best=best)
     lines += [f"  {line}" for line in _reasons(result.item)]
     if verdict.counterexample is not None:
-        path = shlex.quote(str(replay_path(result.item, records)))
-        lines.append(f"  again: ratecheck audit --replay {path}")
+        beside, path = given_beside(result.item.origin), replay_path(result.item, records)
+        again = shlex.join(["ratecheck", "audit", *beside, "--replay", str(path)])
+        lines.append(f"  again: {again}")
     return lines
 
 

@@ -11,6 +11,7 @@ from linsys.json_text import from_json
 from linsys.validate import InputError
 from ratecheck._claims.claim import VERDICTS, Claim, StatisticalClaim
 from ratecheck._discover.catalogue import Item, find_claims
+from ratecheck._discover.named import files_of_claim
 from ratecheck._verdicts.verdict import Verdict, replay
 
 
@@ -44,7 +45,8 @@ def replay_file(path: Path, references: Sequence[str] = ()) -> Replayed:
         references: where else to look for the claim, such as a file that has moved.
 
     Raises:
-        InputError: if the file is not of that form, or there is no such claim.
+        InputError: if the file is not of that form, or there is no such claim; or if its Python
+            file lies outside of the project of the current folder and is not among ``references``.
     """
     content = _content(path)
     name, instance, stated = (content.get(key) for key in ("id", "instance", "verdict"))
@@ -53,7 +55,8 @@ def replay_file(path: Path, references: Sequence[str] = ()) -> Replayed:
             f"replay file must have `id` and `instance`; found {', '.join(content) or 'nothing'} "
             f"in {path}"
         )
-    item = _item(name, content.get("file"), references)
+    paths = files_of_claim(name, content.get("file"), references)
+    item = find_claims([f"{path}::{name}" for path in paths] or [name])[0]
     if not isinstance(item.entry, Claim | StatisticalClaim):
         raise InputError(f"`id` in {path} must be of a claim about instances; found {name}")
     stated = item.entry.expect if stated is None else stated
@@ -65,12 +68,6 @@ def replay_file(path: Path, references: Sequence[str] = ()) -> Replayed:
         if isinstance(error, InputError):
             raise
         raise InputError(f"`instance` in {path} must hold numbers; found {error}") from None
-
-
-def _item(name: str, file: Any, references: Sequence[str]) -> Item:
-    beside = [r.partition("::")[0] for r in references if ".py" in r]
-    paths = beside or ([file] if isinstance(file, str) else [])
-    return find_claims([f"{path}::{name}" for path in paths] or [name])[0]
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -9,12 +9,14 @@ def test_lemma_1():
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 from linsys.validate import InputError
 from ratecheck._claims.claim import Claim, Entry, Statement, StatisticalClaim
 from ratecheck._claims.made import file_of
 from ratecheck._discover.catalogue import catalogue, find_claims
+from ratecheck._discover.named import given_beside
 from ratecheck._discover.papers import installed
 from ratecheck._verdicts.verdict import Verdict, judge
 
@@ -79,9 +81,12 @@ def evaluated(entry: Entry, verdict: Verdict) -> list[str]:
     if verdict.reason:
         lines.append(verdict.reason)
     if verdict.counterexample is not None:
-        content = {"id": entry.id, **_file(entry), "verdict": verdict.verdict}
+        file = _file(entry)
+        content = {"id": entry.id, **file, "verdict": verdict.verdict}
         instance = json.dumps({**content, "instance": verdict.counterexample})
-        lines += ["to replay: save the next line, then ratecheck audit --replay FILE", instance]
+        beside = [path for one in file.values() for path in given_beside(one)]
+        again = shlex.join(["ratecheck", "audit", *beside, "--replay", "FILE"])
+        lines += [f"to replay: save the next line, then {again}", instance]
     elif verdict.best is not None:
         lines += ["on the tightest instance found:", json.dumps(verdict.best)]
     return lines

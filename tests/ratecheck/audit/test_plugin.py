@@ -128,7 +128,10 @@ def test_what_cannot_be_checked_is_told_in_a_line(tmp_path: Path, kind: str) -> 
     assert "refuse" not in done.stdout
 
 
-def test_the_line_to_replay_names_the_file_of_a_changed_claim(tmp_path: Path) -> None:
+def test_the_line_to_replay_names_the_file_of_a_changed_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # whose files are run without being given
     (tmp_path / "half.py").write_text(
         "import ratecheck as rc\n"
         "@rc.Paper('mine', 'mine').upper('half', ref='1', on={'x': rc.interval()})\n"

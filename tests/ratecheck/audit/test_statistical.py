@@ -227,9 +227,9 @@ def coin(p, rng):
     path.write_text(text)
     instance = '{"id": "mine.coin", "file": "%s", "verdict": "%s", "instance": {"p": %s}}'
     file.write_text(instance % (path, "violated", 0.9))
-    assert replay_file(file).ok
+    assert replay_file(file, [str(path)]).ok
     file.write_text(instance % (path, "violated", 0.3))
-    assert not replay_file(file).ok
+    assert not replay_file(file, [str(path)]).ok
 
 
 def test_what_is_sampled_and_how_it_decides_is_shown(

@@ -23,6 +23,7 @@ from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable, enclose
 from ratecheck._certify.prove import Proof, certify, prove
 from ratecheck._claims.claim import Claim
+from ratecheck._commands import app
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._processes.limit import TimeLimit, time_limit
 from tests.ratecheck.certify._files import ClaimsOf
@@ -302,6 +303,139 @@ def test_a_damaged_counterexample_counts_as_absent(
     )
     assert (done.code, done.err) == (0, "")
     assert json.loads(done.out)[0]["certificate"]["kind"] == "counterexample"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(("--limit", "-1"), ("--limit", "5"), ("--constant",), ("--sizes", "n=2")),
+        *(("--write", "kept"), ("--out", "there"), ("--scheduler", "local")),
+    ],
+)
+def test_options_that_say_nothing_beside_check_are_refused(
+    option: tuple[str, ...], ratecheck: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = ratecheck("certify", "--check", "missing.json", *option)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"ratecheck: options beside --check must be --json; found {option[0]}\n"
+    monkeypatch.setenv("RATECHECK_SCHEDULER", "local")  # for other commands
+    assert "found missing.json" in ratecheck("certify", "--check", "missing.json", "--json").err
+
+
+def test_ctrl_c_says_that_constants_resume() -> None:
+    assert app._interrupted(["certify", "a.b", "--constant"]).endswith("the same command resumes")
+    assert app._interrupted(["certify", "a.b"]) == "interrupted"
+
+
+MARKS = """
+import pathlib
+import ratecheck as rc
+
+pathlib.Path(__file__).with_name("mark").touch()
+
+
+@rc.Paper("mine", "m").upper("a", ref="1", on={"x": rc.interval()})
+def a(x):
+    "Less than half."
+    return x, 0.5
+"""
+
+
+@pytest.fixture
+def stranger(ratecheck: Callable[..., Any], tmp_path: Path, monkeypatch: Any) -> Path:
+    """A certificate of a file that leaves a mark when it is imported, from another folder."""
+    made, there, here = (tmp_path / name for name in ("made", "there", "here"))
+    for folder in (made, there, here):
+        folder.mkdir()
+    for folder in (made, there):  # a file that is imported already would not run again
+        (folder / "marks.py").write_text(MARKS)
+    monkeypatch.chdir(here)
+    assert ratecheck("certify", made / "marks.py", "--out", made, "--results", made).code == 0
+    assert (made / "mark").exists()
+    path = there / "mine.a.json"
+    path.write_bytes((made / "mine.a.json").read_bytes())
+    return marked(path, file=str(there / "marks.py"))
+
+
+def marked(path: Path, **changes: Any) -> Path:
+    """The certificate of the stranger with other words, beside its file."""
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    return path
+
+
+def test_a_certificate_runs_no_file_outside_of_the_project(
+    ratecheck: Callable[..., Any], stranger: Path
+) -> None:
+    file, mark = stranger.with_name("marks.py"), stranger.with_name("mark")
+    names = [
+        (str(file), "mine.a", "must lie below"),
+        ("../there/marks.py", "mine.a", "must lie below"),
+        (f"{file}::/../../here/marks.py", "mine.a", "`file` must be a Python file"),
+        (str(file.parent), "mine.a", "`file` must be a Python file"),
+        ("", str(file), "`id` must be that of one claim"),
+        ("", "marks.py", "`id` must be that of one claim"),
+        ("", "../there", "`id` must be that of one claim"),
+        ("missing.py", "mine.a", "must exist; found no file missing.py"),
+    ]
+    for number, (name, claim, said) in enumerate(names):
+        done = ratecheck("certify", "--check", marked(stranger, file=name, id=claim))
+        assert (done.code, said in done.out) == (1, True), (number, done.out)
+        assert ": refused: " in done.out
+        assert not mark.exists(), number
+    marked(stranger, file=str(file), id="mine.a")
+    done = ratecheck("certify", "--check", stranger, file)  # the user names it
+    assert (done.code, mark.exists()) == (0, True)
+    assert done.out.startswith("mine.a: violated")
+
+
+def test_a_certificate_of_other_code_runs_nothing(
+    ratecheck: Callable[..., Any], stranger: Path, monkeypatch: Any
+) -> None:
+    file, mark = stranger.with_name("marks.py"), stranger.with_name("mark")
+    monkeypatch.chdir(stranger.parent)
+    done = ratecheck("certify", "--check", stranger)  # the file is below the current folder
+    assert (done.code, mark.exists()) == (0, True)
+    mark.unlink()
+    file.write_text(f"{MARKS}\n# other code\n")
+    for beside in ([], [file]):
+        done = ratecheck("certify", "--check", stranger, *beside)
+        assert (done.code, "the certificate is of other code" in done.out) == (1, True)
+        assert not mark.exists()
+
+
+def test_a_link_out_of_the_project_is_not_followed(
+    ratecheck: Callable[..., Any], stranger: Path
+) -> None:
+    link = Path("linked.py")
+    link.symlink_to(stranger.with_name("marks.py"))
+    done = ratecheck("certify", "--check", marked(stranger, file=str(link.absolute())))
+    assert (done.code, "must lie below" in done.out) == (1, True)
+    assert not stranger.with_name("mark").exists()
+
+
+def test_a_project_holds_all_below_its_table(ratecheck: Callable[..., Any], stranger: Path) -> None:
+    (stranger.parents[1] / "pyproject.toml").write_text("[tool.ratecheck]\nfiles = []\n")
+    assert ratecheck("certify", "--check", stranger).code == 0
+
+
+def test_a_counterexample_runs_no_file_outside_of_the_project(
+    ratecheck: Callable[..., Any], stranger: Path
+) -> None:
+    file, mark = stranger.with_name("marks.py"), stranger.with_name("mark")
+    told = {"id": "mine.a", "file": str(file), "instance": {"x": 0.9}, "verdict": "violated"}
+    path = Path("shown.json")
+    for change in ({}, {"file": "", "id": str(file)}, {"file": f"{file}::x.py"}, {"file": 3}):
+        path.write_text(json.dumps(told | change))
+        done = ratecheck("audit", "--replay", path)
+        assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+        assert not mark.exists()
+    path.write_text(json.dumps(told))
+    done = ratecheck("audit", file, "--replay", path)
+    assert (done.code, mark.exists()) == (0, True)
+    # what an audit says to repeat names the file
+    done = ratecheck("audit", file, "--threads", 1)
+    told = "".join(done.out.replace("\\\n", "").split())  # the line is broken as shells allow it
+    assert f"again:ratecheckaudit{file}--replayresults/" in told
 
 
 @pytest.mark.parametrize(
