@@ -1,8 +1,7 @@
 """Check that a formula breaks a relation at an instance: ``python check_formula.py FILE``.
 
-This file needs the standard library and python-flint alone, and runs in a process of its own. The
-``formula`` of a counterexample's certificate is a program of plain operations, one a line, then a
-tree of comparisons with both sides at its leaves. Exit 1: one is refused; 2: of one nothing known.
+It needs the standard library and python-flint alone. The ``formula`` is a program of operations,
+one a line, then a tree of comparisons with sides at its leaves. Exit 1: refused; 2: undecided.
 
     in                the next number of the instance
     const 3/4         a rational, inf, -inf or nan; ``rounded 1.414..`` a float64, 1e-12 around it
@@ -29,9 +28,8 @@ from typing import Any
 import flint
 from flint import arb, fmpq
 
-FORMAT = 1
+KIND = [1, "counterexample"]
 BITS = (64, 128, 256, 512, 1024, 2048, 4096)
-UNDECIDED = "NOTHING WAS DECIDED: it has no formula of a counterexample"
 SHOWN = (
     "the formula that it carries breaks the relation at its instance, as it states. Not decided: "
     "that this is the claim's formula and that the claim has such instances"
@@ -50,7 +48,6 @@ _MATRIX, _GIVEN = ("least", "most"), ("in", "const", "rounded")
 _RELATIONS = {"<": (op.lt, op.ge), "<=": (op.le, op.gt), "==": (op.eq, op.ne)}
 _RELATIONS |= {">": (op.gt, op.le), ">=": (op.ge, op.lt), "!=": (op.ne, op.eq)}
 Interval = tuple[Fraction, Fraction]
-Line = tuple[str, list[int], str]
 Holds = Callable[[str, int, int], bool | None]
 _NAN, _ZERO = arb("nan"), arb(0)
 
@@ -73,14 +70,10 @@ def unpacked(text: str) -> str:
 
 
 class Program:
-    """A formula: its lines, each with the places that it takes, and the tree of its cases.
-
-    >>> Program("in\\nconst 1/2\\n* 2 1\\n= 0 2 1").lines[2]
-    ('*', [0, 1], '')
-    """
+    """A formula: its lines, each with the places that it takes, and the tree of its cases."""
 
     def __init__(self, text: str) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[tuple[str, list[int], str]] = []
         self.tree: list[list[str]] = []
         for number, line in enumerate(text.split("\n")):
             name, *words = line.split(" ")
@@ -142,9 +135,8 @@ def operation(name: str, of: Sequence[int], rest: str, values: Sequence[Any]) ->
     if name == "const":
         return arb(rest) if rest in ("inf", "-inf", "nan") else exact(number(rest))
     if name == "rounded":
-        near = Fraction(float(rest))
-        width = arb(exact(max(Fraction(1), abs(near)) / 10**12)).upper()
-        return arb(exact(near)) + arb(0, width)
+        near = exact(Fraction(float(rest)))
+        return arb(near) + arb(0, arb(max(fmpq(1), abs(near)) / 10**12).upper())
     if name in _MATRIX:
         return extreme(name, [values[place] for place in of])
     if name in ("max", "min"):
@@ -155,18 +147,18 @@ def operation(name: str, of: Sequence[int], rest: str, values: Sequence[Any]) ->
         if isinstance(a, fmpq) and a >= 0:
             p, q = math.isqrt(int(a.p)), math.isqrt(int(a.q))
             return fmpq(p, q) if p * p == a.p and q * q == a.q else arb(a).sqrt()
-        return (arb(a).max(_ZERO).nonnegative_part() if name == "length" else arb(a)).sqrt()
+        if name == "length" and not a < 0:
+            a = arb(a).max(_ZERO).nonnegative_part()
+        return arb(a).sqrt()
     if name in _AT:
         if isinstance(a, fmpq) and a == _AT[name][0]:
             return fmpq(_AT[name][1])
         return getattr(arb(a), name)() if isinstance(a, fmpq) or a.is_finite() else _NAN
     if name == "*" and any(isinstance(x, fmpq) and x == 0 for x in (a, b)):  # zero times any number
         return fmpq(0) if all(isinstance(x, fmpq) or x.is_finite() for x in (a, b)) else _NAN
-    if name in ("+", "-"):
-        return a + b if name == "+" else a - b
-    if name in ("*", "/"):
-        return a * b if name == "*" else a / b
-    return -a if name == "neg" else abs(a)
+    if name in ("neg", "abs"):
+        return -a if name == "neg" else abs(a)
+    return {"+": op.add, "-": op.sub, "*": op.mul, "/": op.truediv}[name](a, b)
 
 
 def extreme(name: str, entries: Sequence[Any]) -> Any:
@@ -240,7 +232,7 @@ def counterexample(content: Mapping[str, Any]) -> int:
     program = Program(unpacked(content["formula"]))
     given = [one for field in content["instance"].values() for one in numbers_of(field)]
     stated = [
-        (str(case["entry"]), [[*map(number, case[side])] for side in ("measured", "bound")])
+        (str(case["entry"]), [*map(number, case["measured"])], [*map(number, case["bound"])])
         for case in content["cases"]
     ]
 
@@ -254,27 +246,36 @@ def counterexample(content: Mapping[str, Any]) -> int:
     for bits in BITS:
         try:
             with flint.ctx.workprec(bits):
-                values = evaluated(program, given)
+                values, reached = evaluated(program, given), set[int]()
                 for entry, *places in program.leaves(holds)[0]:
-                    measured, bound = (ends(values[int(place)]) for place in places)
-                    within = (
-                        m[0] <= measured[0] <= measured[1] <= m[1]
-                        and b[0] <= bound[0] <= bound[1] <= b[1]
-                        for one, (m, b) in stated
-                        if one == entry
-                    )
-                    if apart(content["relation"], measured, bound) <= 0 or not any(within):
+                    (a, b), (c, d) = sides = [ends(values[int(place)]) for place in places]
+                    within = {
+                        k
+                        for k, (one, (m, n), (p, q)) in enumerate(stated)
+                        if one == entry and m <= a and b <= n and p <= c and d <= q
+                    }
+                    if apart(content["relation"], *sides) <= 0 or not within:
                         raise Open("the sides are not apart, or not within those that are stated")
+                    reached |= within
+            if len(reached) < len(stated):
+                raise Wrong("`cases` must be those that are reached; found another one")
             return bits
         except Open as error:
             reason = str(error)
     raise Open(f"{reason}, with {bits} bits")
 
 
+def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a file; ValueError if it has a key twice."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a key must not be there twice")
+    return found
+
+
 def answers(path: Path) -> Iterator[tuple[str, int]]:
     """A line for each certificate in a file, and 1 if it is refused, 2 if undecided, or 0."""
     try:
-        whole = json.loads(path.read_bytes(), parse_float=number)
+        whole = json.loads(path.read_bytes(), parse_float=number, object_pairs_hook=once)
         certificates = [*whole.get("certificates", [whole])]
     except (OSError, *ILL) as error:
         yield f"file must hold certificates; found {path}: {error}", 1
@@ -282,9 +283,8 @@ def answers(path: Path) -> Iterator[tuple[str, int]]:
     for content in certificates:
         name = content.get("id") if isinstance(content, dict) else None
         try:
-            told, code = UNDECIDED, 2
-            kind = content["format"], content["kind"]
-            if kind == (FORMAT, "counterexample") and "formula" in content:
+            told, code = "NOTHING WAS DECIDED: it has no formula of a counterexample", 2
+            if [content["format"], content["kind"]] == KIND and "formula" in content:
                 told, code = f"{SHOWN}; {counterexample(content)} bits", 0
         except Open as error:
             told, code = f"not decided: {error}", 2

@@ -1,15 +1,14 @@
 """Check that both sides of a formula are equal: ``python check_identity.py FILE``.
 
-This file needs the standard library and python-flint alone. The ``formula`` of an identity has a
-line ``@ {"n": 2}, {}`` for each combination of sizes and of whole numbers, and after it a program
-as check_formula.py has it; ``in``, ``in >=`` and ``in >`` are any number, of that sign.
+It needs the standard library and python-flint alone. The ``formula`` of an identity has a line
+``@ {"n": 2}, {"k": [1]}`` for each combination of sizes and of whole numbers, and after it a
+program as check_formula.py has it; ``in``, ``in >=`` and ``in >`` are any number, of that sign.
 
 All comparisons are taken both ways. A formula then is an element of Q(x)[s], x the inputs and s the
 roots, s^2 = u. |x| is a root of x^2, max(x, y) = (x + y + |x - y|) / 2, and another function is one
 more x, the same of equal arguments. With all divisors multiplied out the difference of both sides
-is a polynomial in x and s. If its coefficient of every product of roots is zero by s^2 = u, both
-sides are equal wherever the formula has a value; an entry that is nan has none. The coefficients
-are computed modulo a random prime; docs/certificates-methods.md bounds the chance of an error.
+is a polynomial. If its coefficient of every product of roots, modulo a random prime, is zero, both
+sides are equal where the formula has a value; docs/certificates-methods.md bounds the chance.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import Any, NamedTuple
 import flint
 
 SHOWN = "both sides of its formulas are equal where they have values, but for a chance below 2^-100"
-LEFT = "Not decided: that these are the claim's, with all signs of inputs and whole numbers"
+LEFT = "Not decided: that these are the claim's, with all signs of inputs; other whole numbers"
 _ODD = LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError
 ILL = *_ODD, zlib.error
 FORMAT, BITS, CHANCE, _LONGEST, _TERMS, _WORK = 1, 512, 100, 50_000_000, 128, 400_000
@@ -44,6 +43,7 @@ class Program:
 
     def __init__(self, text: str) -> None:
         self.lines: list[tuple[str, list[int], str]] = []
+        self.signs: list[int] = []
         self.leaves: list[list[int]] = []
         cases = 1
         for number, line in enumerate(text.split("\n")):
@@ -59,6 +59,7 @@ class Program:
             if not all(fits) or not all(0 <= place < number for place in of):
                 raise ValueError(f"line {number} must be an operation on earlier ones: {line!r}")
             self.lines.append((name, of, " ".join(words[count:])))
+            self.signs.append(sign(self.lines[-1], self.signs))
         without = {k for k, line in enumerate(self.lines) if line == ("const", [], "nan")}
         sides = [zip(leaf[::2], leaf[1::2], strict=True) for leaf in self.leaves]
         found = [[k for one in leaf if not without & {*one} for k in one] for leaf in sides]
@@ -71,12 +72,11 @@ def sign(line: tuple[str, list[int], str], signs: Sequence[int]) -> int:
     """What is known of a number's sign at all points: 0 nothing, 1 not negative, 2 above zero."""
     name, of, rest = line
     each = [signs[place] for place in of]
-    if name == "in":
-        return {"": 0, ">=": 1, ">": 2}[rest]
+    if name in ("in", "exp", "acos"):
+        return {"in": 0, "in>=": 1, "in>": 2, "exp": 2, "acos": 1}[name + rest]
     if name == "const":
-        return 0 if not rest[0].isdecimal() else 1 + (rest != "0")
-    if name in ("exp", "acos"):
-        return 2 if name == "exp" else 1
+        value = Fraction(*map(int, rest.split("/"))) if rest[0].isdecimal() else -1
+        return 0 if value < 0 else 1 + (value > 0)
     if name in ("abs", "root", "length") or (name == "*" and of[0] == of[1]):
         return max(1, each[0])
     if name in ("+", "max"):
@@ -93,16 +93,11 @@ class Number(NamedTuple):
 
 
 class Case:
-    """One formula of a program, at a random point; ``free``: maxima and |x| are inputs, too."""
+    """One formula at a random point; "free": maxima and |x| are inputs; "whole": roots as are."""
 
-    def __init__(self, program: Program, p: int, free: bool) -> None:
-        self.program, self.p, self.free = program, p, free
-        self.squares: list[Number] = []
-        self.atoms: dict[Any, Number] = {}
-        self.values: dict[Any, Number] = {}
-        self.signs: list[int] = []
-        for line in program.lines:
-            self.signs.append(sign(line, self.signs))
+    def __init__(self, program: Program, p: int, way: str) -> None:
+        self.program, self.p, self.way, self.squares = program, p, way, list[Number]()
+        self.atoms, self.values = dict[Any, Number](), dict[int, Number]()
         # how many numbers may have been zero, and the largest of their bounds
         self.tests, self.most, self.work = 0, 1, 0
 
@@ -137,12 +132,12 @@ class Case:
             return self.sum(x, y, 1 if name == "+" else -1)
         if y and name in ("*", "/"):
             return self.product(x, y if name == "*" else self.inverse(y))
-        if name == "abs" and (self.signs[of[0]] or not self.free):
-            return x if self.signs[of[0]] else self.atom("root", [self.product(x, x)])
+        if name == "abs" and (self.program.signs[of[0]] or self.way != "free"):
+            return x if self.program.signs[of[0]] else self.atom("root", [self.product(x, x)])
         for k, other in ((of[0], y), (of[-1], x)) if name == "max" and y else ():
-            if self.signs[k] and not other.terms:  # not negative, and zero
+            if self.program.signs[k] and not other.terms:  # not negative, and zero
                 return self.values[k]
-        if name in ("max", "min") and y and not self.free:
+        if name in ("max", "min") and y and self.way != "free":
             apart = self.sum(x, y, -1)
             root = self.atom("root", [self.product(apart, apart)])
             both = self.sum(self.sum(x, y), root, 1 if name == "max" else -1)
@@ -152,14 +147,15 @@ class Case:
     def function(self, name: str, place: int) -> Number:
         """A root, an exponential or a logarithm of a line, by the rules that are true of them."""
         inner, of, _ = self.program.lines[place]
-        signs = [self.signs[k] for k in of]
+        signs = [self.program.signs[k] for k in of]
         undone = {"exp": "log", "log": "exp", "root": "*"}[name] == inner
         if undone and (name != "root" or (of[0] == of[1] and signs[0])):
             return self.values[of[0]]
         if name == "exp" and inner in ("+", "-", "neg"):
             a, b = ([self.constant(Fraction(1))] + [self.function(name, k) for k in of])[-2:]
             return self.product(a, b if inner == "+" else self.inverse(b))
-        if name != "exp" and inner in ("*", "/") and 2 in (signs[0] * (inner == "*"), signs[1]):
+        parts = inner in ("*", "/") and (name == "log" or (name == "root" and self.way != "whole"))
+        if parts and 2 in (signs[0] * (inner == "*"), signs[1]):
             # one is above zero, and so is the other, but that a root may be of zero
             a, b = (self.function(name, k) for k in of)
             if name == "log":
@@ -193,9 +189,8 @@ class Case:
         for a, c in x.terms.items():
             for b, d in y.terms.items():
                 product = Number({a ^ b: c * d % self.p}, 0, 0)
-                for root in range((a & b).bit_length() - 1, -1, -1):
-                    if a & b & 1 << root:
-                        product = self.product(product, self.squares[root])
+                for root in [k for k in range((a & b).bit_length())[::-1] if a & b & 1 << k]:
+                    product = self.product(product, self.squares[root])
                 for key, e in product.terms.items():
                     terms[key] = (terms.get(key, 0) + e) % self.p
         return self.counted(terms, x.top + y.top, x.bottom + y.bottom)
@@ -241,37 +236,45 @@ def unpacked(text: str) -> dict[str, str]:
     return found
 
 
-def identity(content: Mapping[str, Any], p: int = 0) -> int:
-    """For how many of its sizes a certificate's formulas have equal sides; p is a random prime."""
+def identity(content: Mapping[str, Any], p: int = 0) -> str:
+    """For which sizes a certificate's formulas have equal sides; p is a random prime."""
     programs, tests, most = unpacked(content["formula"]), 1, 1
-    heads = {head: json.loads(f"[{head}]") for head in programs}
-    decided = {json.dumps(sizes) for sizes, _ in heads.values()}
-    exact = all(json.dumps(read)[1:-1] == head for head, read in heads.items())
-    if not exact or not decided <= {*map(json.dumps, content["sizes"])}:
+    heads = [json.loads(f"[{head}]") for head in programs]
+    exact = [json.dumps(head)[1:-1] for head in heads] == [*programs]
+    sizes = {json.dumps(one) for one, _ in heads}
+    if not exact or not sizes <= {*map(json.dumps, content["sizes"])}:
         raise ValueError("`formula` must be for some of the `sizes`")
     while not p:
         p = 2 ** (BITS - 1) + secrets.randbelow(2 ** (BITS - 1))
         p *= flint.fmpz(p).is_prime()
-    for program in map(Program, programs.values()):
+    for program in map(Program, dict.fromkeys(programs.values())):
         for leaf in program.leaves:
-            for free in (True, False):
-                case = Case(program, p, free)
-                reason = case.open(leaf)
-                tests, most = tests + case.tests, max(most, case.most)
-                if not reason:
-                    break
-            else:
+            cases = [Case(program, p, way) for way in ("free", "split", "whole")]
+            if all((reason := case.open(leaf)) for case in cases):
                 raise Open(reason)
+            tests, most = tests + sum(c.tests for c in cases), max(most, *(c.most for c in cases))
     # of two numbers that are compared, the difference has twice the bound of one, and 1 more
     if (tests * (2 * most + 1)).bit_length() + 5 > BITS - CHANCE:
         raise Open("the degrees are too large for the prime")
-    return len(decided)
+    some = [whole for _, whole in heads if whole]
+    pairs = [(name, k) for whole in some for name, numbers in whole.items() for k in numbers]
+    each = {name: [k for one, k in pairs if one == name] for name in dict(pairs)}
+    ends = ", ".join(f"{name} {min(found)} to {max(found)}" for name, found in each.items())
+    told = f", at {len(some)} combinations of whole numbers alone, {ends}" if some else ""
+    return f"{len(sizes)} of its sizes{told}"
+
+
+def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a file; ValueError if it has a key twice."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a key must not be there twice")
+    return found
 
 
 def answers(path: Path) -> Iterator[tuple[str, int]]:
     """A line for each certificate in a file, and 1 if it is refused, 2 if undecided, or 0."""
     try:
-        whole = json.loads(path.read_bytes())
+        whole = json.loads(path.read_bytes(), object_pairs_hook=once)
         certificates = [*whole.get("certificates", [whole])]
     except (OSError, *ILL) as error:
         yield f"file must hold certificates; found {path}: {error}", 1
@@ -282,7 +285,7 @@ def answers(path: Path) -> Iterator[tuple[str, int]]:
             told, code = "NOTHING WAS DECIDED: it has no formula of an identity", 2
             kind = content["format"], content["kind"], content["relation"]
             if kind == (FORMAT, "identity", "==") and "formula" in content:
-                told, code = f"{SHOWN}, for {identity(content)} of its sizes. {LEFT}", 0
+                told, code = f"{SHOWN}, for {identity(content)}. {LEFT}", 0
         except Open as error:
             told, code = f"not decided: {error}", 2
         except ILL as error:

@@ -8,28 +8,36 @@ A space's joint assumptions are not used, if it can be shown without them, or el
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import time
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from linsys.linalg.balls import every_case
 from linsys.linalg.recorded import Recorded, given
+from linsys.linalg.recorded_signs import SignTape
 from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape
 from ratecheck._certify import check_identity
 from ratecheck._certify.constant_formula import check_boxes
 from ratecheck._certify.enclosures import Unprovable, both_sides
 from ratecheck._certify.formula import LEFT, check_program, packed, recorded
-from ratecheck._certify.random_points import Whole, whole_numbers
+from ratecheck._certify.random_points import Whole, some_whole_numbers, whole_numbers, within
 from ratecheck._claims import fields as domains
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Sizes, Space
 
-#: So many characters the programs of a certificate have at most, so many outcomes of comparisons
-#: and so many combinations of whole numbers the formula of one combination of sizes.
-LONGEST, CASES, WHOLE = 100_000, 64, 64
+#: So many characters the programs of a certificate have at most, and so many outcomes of
+#: comparisons the formula of one combination of sizes.
+LONGEST, CASES = 100_000, 64
+#: Up to so many combinations of whole numbers each has its program. Of more any numbers stand for
+#: the whole ones, or else there are programs for every one where so many are counted as proved, and
+#: for so many of them where they are drawn.
+WHOLE = 64
 #: CPU seconds for the formulas of a certificate; after so many sizes in vain no more are tried.
 SECONDS, _FAILURES = 20.0, 3
 #: A prime for what is tried first; what is found is checked with a random one.
@@ -70,27 +78,40 @@ def _text(programs: Mapping[str, str]) -> str:
 def _at_sizes(claim: Claim, sizes: Sizes) -> dict[str, str]:
     """The programs of some sizes, by these and the whole numbers, if they show the identity."""
     error = Unprovable("none")
-    for repaired in (False, True)[: 1 + (claim.space.repair is not None)]:
+    for every, way in itertools.product(_whole(claim, sizes), _ways(claim)):
         try:
-            found = {
-                _head(sizes, whole): program(claim, sizes, whole, repaired)
-                for whole in _whole(claim, sizes)
-            }
-            check({"sizes": [sizes], "formula": _text(found)}, _TRIED)
+            found = dict[str, str]()
+            for one in every:  # each at once, as the first may say that it is in vain
+                head, text = _head(sizes, one), program(claim, sizes, one, *way)
+                if text not in found.values():
+                    check({"sizes": [sizes], "formula": _text({head: text})}, _TRIED)
+                found[head] = text
             return found
         except Unprovable as reason:
             error = reason
     raise error
 
 
+def _ways(claim: Claim) -> list[tuple[bool, bool]]:
+    """With the space's repair or without, and with more signs or without; the plain one first."""
+    return [
+        *itertools.product((False, True)[: 1 + (claim.space.repair is not None)], (False, True))
+    ]
+
+
 def _head(sizes: Sizes, whole: Whole) -> str:
     return json.dumps([sizes, whole])[1:-1]
 
 
-def _whole(claim: Claim, sizes: Sizes) -> list[Whole]:
-    """All combinations of whole numbers; where these are many, any numbers stand for them."""
-    found = whole_numbers(claim.space, sizes)
-    return [{}] if found is None or len(found) > WHOLE else found
+def _whole(claim: Claim, sizes: Sizes) -> list[list[Whole]]:
+    """Combinations of whole numbers that have programs: those which say most come first.
+
+    Where there are many, any numbers stand for them, or else these are what the certificate says.
+    """
+    every = whole_numbers(claim.space, sizes)
+    if every is not None and len(every) <= WHOLE:
+        return [every]
+    return [[{}], some_whole_numbers(claim.space, sizes, WHOLE) if every is None else every]
 
 
 def check(certificate: Mapping[str, Any], prime: int = 0) -> None:
@@ -124,25 +145,42 @@ def check_programs(certificate: Mapping[str, Any], claim: Claim) -> None:
     """Compare an identity's formulas with those of its claim, recorded anew, and check them."""
     try:
         programs = check_identity.unpacked(certificate["formula"])
+        sizes_of = {head: json.loads(f"[{head}]")[0] for head in programs}
     except check_identity.ILL as error:
         raise Unprovable(f"`formula` must hold programs; found {error}") from None
-    named = [json.loads(f"[{head}]")[0] for head in programs]
-    sizes = [one for one in certificate["sizes"] if one in named]
-    if sorted(programs) != sorted(
-        _head(one, whole) for one in sizes for whole in _whole(claim, one)
-    ):
-        raise Unprovable("`formula` must be for all whole numbers of some of the sizes")
-    for one in sizes:
-        for whole in _whole(claim, one):
-            found = programs[_head(one, whole)]
-            if found != program(claim, one, whole, False) and (
-                claim.space.repair is None or found != program(claim, one, whole, True)
-            ):
-                raise Unprovable("`formula` must have the programs of the claim; found another one")
+    for sizes in certificate["sizes"]:
+        some = {head: text for head, text in programs.items() if sizes_of[head] == sizes}
+        if some:
+            _check_at_sizes(some, claim, sizes)
     check(certificate)
 
 
-def program(claim: Claim, sizes: Sizes, whole: Whole, repaired: bool) -> str:
+def _check_at_sizes(programs: Mapping[str, str], claim: Claim, sizes: Sizes) -> None:
+    """Compare the programs of some sizes, by their heads, with the claim's."""
+    for every in _whole(claim, sizes):
+        named = {_head(sizes, whole): whole for whole in every}
+        if named.keys() == programs.keys():
+            if not all(_is_program(programs[head], claim, sizes, named[head]) for head in named):
+                raise Unprovable("`formula` must have the programs of the claim; found another one")
+            return
+    raise Unprovable(
+        "`formula` must be for all whole numbers of some of the sizes, or for all that are chosen "
+        "of them where there are many"
+    )
+
+
+def _is_program(text: str, claim: Claim, sizes: Sizes, whole: Whole) -> bool:
+    """Whether a program is the claim's, recorded anew."""
+    for way in _ways(claim):
+        with contextlib.suppress(Unprovable):
+            if text == program(claim, sizes, whole, *way):
+                return True
+    return False
+
+
+def program(
+    claim: Claim, sizes: Sizes, whole: Whole, repaired: bool = False, signs: bool = False
+) -> str:
     """Both sides of a claim at free coordinates, for every outcome of its comparisons.
 
     Args:
@@ -150,11 +188,13 @@ def program(claim: Claim, sizes: Sizes, whole: Whole, repaired: bool) -> str:
         sizes: of the instances.
         whole: their whole numbers by field.
         repaired: whether the space's repair is a part of it.
+        signs: whether comparisons, absolute values, maxima and roots are left out that the ranges
+            of the space's numbers decide.
 
     Raises:
         Unprovable: it is no program of these operations.
     """
-    space, tape = claim.space, Tape()
+    space, tape = claim.space, SignTape() if signs else Tape()
 
     def case(fields: Mapping[str, Any]) -> None:
         tape.start()
@@ -168,8 +208,20 @@ def program(claim: Claim, sizes: Sizes, whole: Whole, repaired: bool) -> str:
             name: _free(domain, (1, *domain.shape(sizes)), whole.get(name, []))
             for name, domain in space.fields.items()
         }
+        if isinstance(tape, SignTape):
+            _tell_ranges(tape, space, fields)
         every_case(lambda: case(fields), CASES)
     return tape.text()
+
+
+def _tell_ranges(tape: SignTape, space: Space, fields: Mapping[str, Any]) -> None:
+    """Tell a tape between which ends the numbers of an interval lie."""
+    for name, domain in space.fields.items():
+        if isinstance(domain, domains.Interval):
+            low, high = map(Fraction, within(domain.low, domain.high))
+            for number in fields[name].ravel().tolist():
+                if number.known is None:
+                    tape.between(number.place, low, high)
 
 
 def _repaired(space: Space, fields: Mapping[str, Any]) -> dict[str, Any]:

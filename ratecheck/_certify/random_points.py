@@ -106,12 +106,42 @@ def whole_numbers(space: Space, sizes: Sizes) -> list[Whole] | None:
     """
     if max(math.prod(map(len, _ranges(space, one))) for one in space.all_sizes()) > MOST_WHOLE:
         return None
-    shapes = {
+    shapes = _shapes(space, sizes)
+    return [_by_field(shapes, one) for one in itertools.product(*_ranges(space, sizes))]
+
+
+def some_whole_numbers(space: Space, sizes: Sizes, most: int) -> list[Whole]:
+    """Combinations of the whole numbers of a space, at most so many of them, evenly spaced.
+
+    The smallest and the largest one are among them, and they are the same whoever asks.
+
+    >>> import ratecheck as rc
+    >>> space = rc.Space({"k": rc.whole_numbers(2, low=0, high=9)})
+    >>> some_whole_numbers(space, {}, 4)
+    [{'k': [0, 0]}, {'k': [3, 3]}, {'k': [6, 6]}, {'k': [9, 9]}]
+    """
+    shapes, ranges = _shapes(space, sizes), _ranges(space, sizes)
+    count = math.prod(map(len, ranges))
+    pick = [k * (count - 1) // (most - 1) for k in range(most)] if count > most else range(count)
+    return [_by_field(shapes, _at(place, ranges)) for place in pick]
+
+
+def _at(place: int, ranges: Sequence[range]) -> list[int]:
+    """The combination at a place in the order of :func:`itertools.product`."""
+    numbers = []
+    for one in reversed(ranges):
+        place, digit = divmod(place, len(one))
+        numbers.append(one[digit])
+    return numbers[::-1]
+
+
+def _shapes(space: Space, sizes: Sizes) -> dict[str, int]:
+    """How many whole numbers a field has."""
+    return {
         name: math.prod(domain.shape(sizes))
         for name, domain in space.fields.items()
         if isinstance(domain, domains.Whole)
     }
-    return [_by_field(shapes, one) for one in itertools.product(*_ranges(space, sizes))]
 
 
 def _ranges(space: Space, sizes: Sizes) -> list[range]:
@@ -208,16 +238,26 @@ def _numbers(low: Any, width: Any, source: Source) -> Any:
 
 def _within(values: Any, low: float, high: float, source: Source) -> Any:
     """Numbers that lie in [low, high] at all points of the space."""
-    low, high = float(low), float(high)  # an int has no is_integer before Python 3.12
-    if not low.is_integer():  # a float stands for a decimal near it
-        low = math.nextafter(low, -math.inf)
-    if not high.is_integer():
-        high = math.nextafter(high, math.inf)
+    low, high = within(low, high)
     for number in values.ravel().tolist():
         number.range = Range(low, high, NULL if low <= 0 <= high else NEVER)
         if source.branching is not None:
             source.branching.coordinates.append(number)
     return values
+
+
+def within(low: float, high: float) -> tuple[float, float]:
+    """Ends between which an interval's numbers surely lie, as a float stands for a decimal near it.
+
+    >>> within(0, 0.1)
+    (0.0, 0.10000000000000002)
+    """
+    low, high = float(low), float(high)  # an int has no is_integer before Python 3.12
+    if not low.is_integer():
+        low = math.nextafter(low, -math.inf)
+    if not high.is_integer():
+        high = math.nextafter(high, math.inf)
+    return low, high
 
 
 def _whole(

@@ -119,10 +119,11 @@ ILL = {
 
 
 @pytest.mark.parametrize("what", TWICE)
-def test_a_key_that_is_there_twice_is_refused(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_key_that_is_there_twice_is_refused(what: str, checker: Any, tmp_path: Path) -> None:
     path = tmp_path / "one.json"
     path.write_text(TWICE[what])
-    ((said, code),) = check.answers(path)
+    ((said, code),) = checker.answers(path)
     assert code == 1
     assert "a key must not be there twice" in said
 

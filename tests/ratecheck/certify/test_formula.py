@@ -53,11 +53,13 @@ def test_false_claims_of_papers_are_shown_false_from_their_file_alone(paper: str
     assert len(said.splitlines()) == len(certificates)
 
 
+CASE: dict[str, Any] = {"entry": 0, "measured": ["-9", "9"], "bound": ["-9", "9"]}
+
+
 def given(text: str, **values: Any) -> dict[str, Any]:
     """A certificate with a program that somebody wrote."""
-    case = {"entry": 0, "measured": ["-9", "9"], "bound": ["-9", "9"]}
     content = {"format": 1, "kind": "counterexample", "relation": "<=", "instance": {"x": 0.25}}
-    return {**content, "cases": [case], "formula": packed(text), **values}
+    return {**content, "cases": [CASE], "formula": packed(text), **values}
 
 
 ONE = "in\nconst 1\n"
@@ -92,6 +94,16 @@ PLANTED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         given("in\nconst 2\nroot 1\n* 1 1\n! < 3 1\n= 0 1 0"),
         Open,
         "line 3 < line 1 is open",
+    ),
+    "a case that no leaf reaches": (
+        given(f"{ONE}= 0 1 0", cases=[CASE, {**CASE, "entry": 1}]),
+        Wrong,
+        "`cases` must be those that are reached",
+    ),
+    "the length of a negative number": (
+        given("in\nneg 1\nlength 1\nconst 1\n= 0 3 2"),
+        Open,
+        "no finite enclosure",
     ),
     "no root": (given("in\nneg 1\nroot 1\nconst 0\n= 0 2 3"), Open, "no finite enclosure"),
     "a division by zero": (given("in\nconst 0\n/ 2 1\n= 0 2 1"), Open, "no finite enclosure"),

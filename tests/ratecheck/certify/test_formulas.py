@@ -50,6 +50,11 @@ def test_identities_of_papers_are_shown_from_their_file_alone(paper: str) -> Non
     assert len(said.splitlines()) == len(certificates)
 
 
+def number(content: dict[str, Any]) -> int:
+    """For how many sizes the formulas of a certificate have equal sides."""
+    return int(identity(content).partition(" ")[0])
+
+
 def of(text: str) -> dict[str, Any]:
     """A certificate with a program that somebody wrote."""
     head = {"format": 1, "kind": "identity", "relation": "==", "sizes": [{}]}
@@ -82,6 +87,9 @@ EQUAL: dict[str, str] = {
     "a maximum and a minimum": lines("in", "in", "max 2 1", "min 3 2", "+ 2 1", "+ 5 4", "= 4 5"),
     "a maximum with zero": lines("in", "* 1 1", "const 0", "max 2 1", "max 2 3", "= 1 3 1 4"),
     "the absolute value of 1": lines("in", "/ 1 1", "abs 1", "root 1", "= 1 2 1 3"),
+    "the root of a half": lines(
+        "in", "* 1 1", "const 2", "/ 2 1", "root 1", "const 1/2", "* 5 1", "root 1", "= 4 7"
+    ),
     "two branches": lines("in", "in", "+ 2 1", "? < 0 1", "= 2 2", "= 2 2"),
     "a root of a root": lines("in", "root 1", "root 1", "* 1 1", "* 1 1", "= 0 4"),
     "equal sines": lines("in", "in", "+ 2 1", "- 1 3", "sin 3", "sin 2", "- 1 2", "- 1 1", "= 7 6"),
@@ -105,6 +113,8 @@ NOT: dict[str, tuple[str, str]] = {
     "a maximum of zero": (lines("in", "const 0", "max 2 1", "= 1 2"), "not equal"),
     "the absolute value of -1": (lines("in", "/ 1 1", "neg 1", "abs 1", "= 2 3"), "not equal"),
     "a minimum and a maximum": (lines("in", "in", "max 2 1", "min 3 2", "= 2 3"), "not equal"),
+    "the absolute value of -1/2": (lines("const 1/-2", "abs 1", "= 1 0"), "not equal"),
+    "the root of a square of -1/2": (lines("const 1/-2", "* 1 1", "root 1", "= 2 0"), "not equal"),
     "a division by zero": (lines("in", "- 1 1", "/ 2 1", "= 2 2"), "a divisor"),
     "degrees beyond the prime": (lines("in", *["* 1 1"] * 500, "= 500 500"), "too large"),
 }
@@ -127,7 +137,7 @@ REFUSED: dict[str, str] = {
 
 @pytest.mark.parametrize("what", EQUAL)
 def test_equal_sides_are_shown(what: str) -> None:
-    assert identity(of(EQUAL[what])) == 1
+    assert number(of(EQUAL[what])) == 1
 
 
 @pytest.mark.parametrize("what", NOT)
@@ -145,7 +155,7 @@ def test_other_sides_are_not_shown(what: str, tmp_path: Path) -> None:
 def test_what_is_no_program_is_refused(what: str, tmp_path: Path) -> None:
     (tmp_path / "file.json").write_text(json.dumps({**of(REFUSED[what]), "id": "mine.planted"}))
     ((said, code),) = check_identity.answers(tmp_path / "file.json")
-    assert code == (2 if "const" in REFUSED[what] else 1), said
+    assert code == (2 if "inf" in REFUSED[what] else 1), said
 
 
 def test_sizes_that_are_not_stated_are_refused() -> None:
@@ -170,16 +180,18 @@ def test_sizes_count_once_and_as_they_are_stated(head: str) -> None:
     sizes = [{"n": 2, "d": 3}, {"n": 1, "d": 3}]
     once = '@ {"n": 2, "d": 3}, {}\n' + EQUAL["a quotient"]
     content = {**of(EQUAL["a quotient"]), "sizes": sizes}
-    assert identity({**content, "formula": packed(once)}) == 1
+    assert number({**content, "formula": packed(once)}) == 1
     whole = f'{once}\n@ {{"n": 2, "d": 3}}, {{"k": [1]}}\n{EQUAL["a quotient"]}'
-    assert identity({**content, "formula": packed(whole)}) == 1
+    assert number({**content, "formula": packed(whole)}) == 1
     with pytest.raises(ValueError, match=r"some of the `sizes`|unpack"):
         identity({**content, "formula": packed(f"{once}\n@ {head}\n{EQUAL['a quotient']}")})
 
 
 def test_a_root_counts_as_half_of_what_is_under_it_and_a_quotient_as_both() -> None:
     def bounds(*each: str) -> tuple[int, int]:
-        case = Case(Program(lines(*each, f"= {len(each) - 1} {len(each) - 1}")), 2**521 - 1, False)
+        case = Case(
+            Program(lines(*each, f"= {len(each) - 1} {len(each) - 1}")), 2**521 - 1, "split"
+        )
         assert case.open([len(each) - 1, len(each) - 1]) == ""
         return case.values[len(each) - 1].top, case.values[len(each) - 1].bottom
 
@@ -198,22 +210,20 @@ def test_rules_of_signs_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
             identity(of(NOT[what][0]))
     monkeypatch.setattr(check_identity, "sign", lambda *_: 1)  # mutation
     for what in ("the root of a square of any sign", "an absolute value of any sign"):
-        assert identity(of(NOT[what][0])) == 1
+        assert number(of(NOT[what][0])) == 1
 
 
 def test_all_products_of_roots_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every root and every sine is 1, false identities are shown."""
     one = check_identity.Fraction(1)
     monkeypatch.setattr(Case, "atom", lambda case, *_: case.constant(one))
-    assert (
-        identity(of(NOT["the other sign of a root"][0].replace("neg 1", "* 1 1"))) == 1
-    )  # mutation
-    assert identity(of(NOT["sines of others"][0])) == 1
+    assert number(of(NOT["the other sign of a root"][0].replace("neg 1", "* 1 1"))) == 1  # mutation
+    assert number(of(NOT["sines of others"][0])) == 1
 
 
 def test_bounds_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check_identity, "CHANCE", -1000)  # mutation
-    assert identity(of(NOT["degrees beyond the prime"][0])) == 1
+    assert number(of(NOT["degrees beyond the prime"][0])) == 1
 
 
 def shifted(A: Any) -> Any:
@@ -261,7 +271,7 @@ def test_identities_carry_formulas_that_show_them(what: str) -> None:
     proof = rc.certify(claim)
     assert proof.certificate is not None, proof.reason
     content = dict(proof.certificate)
-    assert identity(content) == len(content["sizes"])
+    assert number(content) == len(content["sizes"])
     check_programs(content, claim)
 
 
@@ -305,6 +315,79 @@ def test_formulas_for_some_whole_numbers_are_refused() -> None:
     some = "\n".join(f"@ {head}\n{text}" for head, text in [*programs.items()][:3])
     with pytest.raises(Unprovable, match="for all whole numbers"):
         check_programs({**proof.certificate, "formula": packed(some)}, claim)
+
+
+def of_index(wrong: int = -1, high: int = 999) -> Claim:
+    """x_i + x_(1 - i) is a sum, i = k modulo 2, but for one k."""
+    CLAIMS["index"] = (
+        {"k": rc.whole_numbers(low=0, high=high), "x": rc.reals(2)},
+        lambda k, x: (x[int(k) % 2] + x[1 - int(k) % 2] + (int(k) == wrong), x.sum()),
+    )
+    try:
+        return claim_of("index")
+    finally:
+        del CLAIMS["index"]
+
+
+CHOSEN = [k * 999 // 63 for k in range(64)]
+
+
+def test_of_many_whole_numbers_some_have_formulas_and_the_checker_says_which(
+    tmp_path: Path,
+) -> None:
+    content = with_formulas(
+        {"format": 1, "kind": "identity", "relation": "==", "id": "mine.index", "sizes": [{}]},
+        of_index(),
+    )
+    programs = unpacked(content["formula"])
+    assert [*programs] == [f'{{}}, {{"k": [{k}]}}' for k in CHOSEN]
+    check_programs(content, of_index())
+    (tmp_path / "file.json").write_text(json.dumps(content))
+    ((said, code),) = check_identity.answers(tmp_path / "file.json")
+    assert code == 0
+    assert "for 1 of its sizes, at 64 combinations of whole numbers alone, k 0 to 999. Not" in said
+    assert said.endswith("other whole numbers")
+    assert "at 300 combinations of whole numbers alone, k 0 to 299" in identity(
+        with_formulas({"sizes": [{}]}, of_index(high=299))
+    )
+
+
+def test_heads_of_other_whole_numbers_are_refused() -> None:
+    claim = of_index()
+    programs = unpacked(with_formulas({"sizes": [{}]}, claim)["formula"])
+    (last, text) = [*programs.items()][-1]
+    other = last.replace("999", "997")  # of which the program is the same
+    assert text == program(claim, {}, {"k": [997]})
+    for heads in (
+        {**programs, other: text},
+        {head: text for head, text in programs.items() if head != last},
+        {(other if head == last else head): text for head, text in programs.items()},
+        {**programs, "{}, {}": text},
+        {"{}, {}": text},
+    ):
+        plain = "\n".join(f"@ {head}\n{text}" for head, text in heads.items())
+        content = {"sizes": [{}], "formula": packed(plain)}
+        assert number(content) == 1  # which is true of what it says
+        with pytest.raises(Unprovable, match=r"for all whole numbers|another one"):
+            check_programs(content, claim)
+
+
+@pytest.mark.parametrize("wrong", [0, CHOSEN[20], 999])
+def test_an_identity_that_is_false_at_a_chosen_whole_number_has_no_formula(wrong: int) -> None:
+    with pytest.raises(Unprovable, match="not equal"):
+        with_formulas({"sizes": [{}]}, of_index(wrong))
+
+
+def test_any_numbers_stand_for_many_whole_ones_where_that_shows_it() -> None:
+    CLAIMS["product"] = (
+        {"k": rc.whole_numbers(low=0, high=999), "x": rc.reals()},
+        lambda k, x: (k * (x + 1), k * x + k),
+    )
+    content = with_formulas({"sizes": [{}]}, claim_of("product"))
+    assert [*unpacked(content["formula"])] == ["{}, {}"]
+    assert identity(content) == "1 of its sizes"
+    check_programs(content, claim_of("product"))
+    del CLAIMS["product"]
 
 
 def test_comparisons_come_out_both_ways() -> None:
@@ -360,7 +443,7 @@ def test_a_comparison_of_what_may_have_no_value_comes_out_both_ways(what: str) -
 def test_a_comparison_by_signs_of_what_has_a_value_is_decided(what: str) -> None:
     claim = where(WITH_VALUE[what])
     assert "?" not in program(claim, {}, {}, False)
-    assert identity(with_formulas({"sizes": [{}]}, claim)) == 1
+    assert number(with_formulas({"sizes": [{}]}, claim)) == 1
 
 
 def test_of_two_comparisons_the_second_knows_of_the_first() -> None:
@@ -373,7 +456,7 @@ def test_of_two_comparisons_the_second_knows_of_the_first() -> None:
 
 def test_a_side_that_is_nan_has_no_value_and_others_are_compared() -> None:
     some = lines("in", "const nan", "const 0", "? == 0 2", "= 0 1 2 2", "= 0 0 1 2")
-    assert identity(of(some)) == 1
+    assert number(of(some)) == 1
     with pytest.raises(Open, match="not equal"):
         identity(of(some.replace("= 0 1 2 2", "= 0 1 2 0")))
     with pytest.raises(Open, match="not equal"):
@@ -436,8 +519,8 @@ def false_ones(seeds: range) -> tuple[int, int]:
         with localcontext(prec=50):
             points = [values_of(program, rng) for _ in range(8)]
         for a, b in itertools.combinations(range(len(program)), 2):
-            for free in (True, False):
-                case = Case(Program(lines(*program, "= 0 0")), 2**521 - 1, free)
+            for way in ("free", "split", "whole"):
+                case = Case(Program(lines(*program, "= 0 0")), 2**521 - 1, way)
                 if case.open([a, b]):
                     continue
                 shown += 1

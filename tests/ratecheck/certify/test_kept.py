@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ratecheck._certify import check_constant, check_identity, ratios
+from ratecheck._certify import check_constant, check_identity, formulas, ratios
 from ratecheck._certify.against_claims import verify
 from ratecheck._certify.constant_formula import check_boxes
 from ratecheck._certify.ratios import found, smallest
@@ -173,6 +173,9 @@ def test_the_page_says_what_the_certificates_leave_open() -> None:
         "sizes" in page
     )
     assert f"Of the {len(identities) - len(carried)} other identities" in page
+    few = [one for one in carried if one["drawn"] and '"' in _heads(one)[0].partition("}, {")[2]]
+    assert {len(_heads(one)) / _sizes_of(one) for one in few} == {formulas.WHOLE}
+    assert f"{len(few)} of the {len(carried)} do so at {formulas.WHOLE} combinations" in page
 
 
 @pytest.mark.parametrize(
@@ -197,9 +200,14 @@ def test_the_formulas_of_kept_constants_show_their_upper_ends() -> None:
             check_boxes(one, claims[one["id"]])
 
 
+def _heads(identity: Mapping[str, Any]) -> list[str]:
+    """The sizes and whole numbers of an identity's programs."""
+    return [*check_identity.unpacked(identity["formula"])]
+
+
 def _sizes_of(identity: Mapping[str, Any]) -> int:
     """For how many sizes an identity carries formulas."""
-    heads = check_identity.unpacked(identity["formula"])
+    heads = _heads(identity)
     of_head = {head: json.dumps(json.loads(f"[{head}]")[0]) for head in heads}
     known = {json.dumps(sizes) for sizes in identity["sizes"]}
     assert all(head.startswith(f"{of_head[head]}, {{") for head in heads)
