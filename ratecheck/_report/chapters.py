@@ -83,6 +83,8 @@ def _chapter(
 ) -> Shown:
     title, citation = _title(name, records)
     checks = [check for outcome in outcomes for check in outcome.analysis.checks]
+    main = [_stated(r) for r in records if r["main"] and r["verdict"] in _HOLDS]
+    holds, broken = _holding(records, title), _broken(records, place)
     return {
         "id": f"paper-{name}",
         "title": title,
@@ -91,11 +93,24 @@ def _chapter(
         "decided": decided_by(records),
         "checks": counted(checks),
         "experiments": len(outcomes),
-        "main": [_stated(r) for r in records if r["main"] and r["verdict"] in _HOLDS],
-        "holds": _holding(records, title),
-        "broken": _broken(records, place),
+        "main": main,
+        "holds": holds,
+        "broken": broken,
+        "placed": _placed(broken, main, holds),
         "figures": [_figure(outcome, place) for outcome in outcomes],
     }
+
+
+def _placed(
+    broken: Sequence[Shown], main: Sequence[Shown], holds: Sequence[tuple[str, Sequence[Shown]]]
+) -> set[str]:
+    """The claims that a chapter has, of which each is marked at the one place that its id names."""
+    told = [claim for group in broken for claim in group["claims"]]
+    placed: set[str] = set()
+    for claim in (*told, *main, *(claim for _, held in holds for claim in held)):
+        claim["is_place"] = claim["id"] not in placed
+        placed.add(claim["id"])
+    return placed
 
 
 def _title(name: str, records: Sequence[Record]) -> tuple[str, str]:

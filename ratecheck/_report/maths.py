@@ -21,6 +21,8 @@ def mathml(latex: str) -> str:
 
     >>> mathml(r"\arg\min_x x")
     '<math><mrow><mo>arg</mo><msub><mo>min</mo><mi>x</mi></msub><mi>x</mi></mrow></math>'
+    >>> mathml(r"x_{a}")
+    '<math><msub><mi>x</mi><mi>a</mi></msub></math>'
     >>> mathml(r"\unheard_x")
     ''
     """
@@ -42,8 +44,18 @@ def mathml(latex: str) -> str:
         if part.tag != "mtext" and re.search(r"\\[A-Za-z]", part.text):
             return ""
         _join_letters(part)
+    for part in list(element.iter()):
+        for place, child in enumerate(part):
+            part[place] = _without_rows_of_one(child)
     # the converter's own text form leaves what users write in \text{} as markup
     return ElementTree.tostring(element, encoding="unicode").replace(' display="inline"', "")
+
+
+def _without_rows_of_one(part: ElementTree.Element) -> ElementTree.Element:
+    """What a row holds that has one part alone, which means the same; else the part itself."""
+    while part.tag == "mrow" and len(part) == 1 and not part.attrib:
+        part = part[0]
+    return part
 
 
 def _join_letters(row: ElementTree.Element) -> None:

@@ -9,11 +9,11 @@ page, to which it has relative links: figures, and long counterexamples.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratecheck._claims.families import Record, by_outcome, false, roles
+from ratecheck._claims.families import Record, by_outcome, roles
 from ratecheck._names import check_installed
 from ratecheck._report.chapters import Place, Shown, chapters, interval, rows_of_checks
 from ratecheck._report.notation import ratio, short
@@ -45,16 +45,19 @@ def page(stored: Stored, folder: Path) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    papers = chapters(records, outcomes, Place(folder), stored.of_models)
+    told = {name for paper in papers for name in paper["placed"]}
     return environment.get_template("page.html.j2").render(
         made=_made_with(),
         gaps=stored.gaps,
         statements=by_outcome(records),
         doubts=DOUBTS,
         kinds={str(kind): meaning for kind, meaning in MEANING.items()},
-        papers=chapters(records, outcomes, Place(folder), stored.of_models),
-        claims=_claims(records),
+        papers=papers,
+        claims=_claims(records, told),
         checks=rows_of_checks(outcomes),
         exponents=exponents,
+        with_exponents={row["what"] for row in exponents},
     )
 
 
@@ -72,14 +75,14 @@ def _made_with() -> str:
     return f"{now}; {', '.join(named)}; {machine()['cpu']}"
 
 
-def _claims(records: Sequence[Record]) -> list[Shown]:
-    """Every statement, as the table of the page has it."""
+def _claims(records: Sequence[Record], told: Collection[str]) -> list[Shown]:
+    """Every statement, as the table of the page has it; ``told`` are those in a chapter."""
     role = roles(records)
     return [
         {
             "id": record["id"],
             "role": role.get(record["id"], ""),
-            "told": record["verdict"] == "violated" or false(record),
+            "told": record["id"] in told,
             "source": record["source"],
             "text": record["text"],
             "constructed": record.get("constructed", ""),

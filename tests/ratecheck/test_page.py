@@ -212,8 +212,16 @@ def test_every_claim_and_figure_has_an_address_that_leads_to_its_rows_and_back(
         assert f'href="#{name}"' in row[: row.index("</tr>")]
     article = page[page.index('<article class="refuted" id="mine.mass">') :]
     assert 'href="#mine.mass:row"' in article[: article.index("</article>")]
-    row = page[page.index('<tr id="mine.mass:row">') :]
-    assert 'href="#mine.mass"' in row[: row.index("</tr>")]
+    held = page[page.index('<p class="held">') :]
+    assert '<a id="mine.norm" href="#mine.norm:row">' in held[: held.index("</p>")]
+    for name in ("mine.mass", "mine.norm", "mine.mass_corrected", "mine.taste"):
+        row = page[page.index(f'<tr id="{name}:row">') :]
+        assert f'href="#{name}"' in row[: row.index("</tr>")]
+        assert page.count(f' id="{name}"') == 1
+    figure = page[page.index('<figure id="toy/decay">') :]
+    assert 'href="#toy/decay:exponents"' in figure[: figure.index("</figure>")]
+    row = page[page.index('<tr id="toy/decay:exponents"') :]
+    assert 'href="#toy/decay"' in row[: row.index("</tr>")]
     # A chapter comes before the tables, and says in it how its checks came out.
     assert page.index('id="paper-toy"') < page.index('<section id="claims"')
     assert "Checks of 2 experiments: 4 agree with the paper." in page
@@ -298,8 +306,20 @@ def test_exponents_of_claims_have_every_regime(
     audited(ratecheck, speed, tmp_path / "out")
     page = reported(ratecheck, tmp_path / "out")
     table = page[page.index('<section id="exponents"') :]
-    cells = ("<code>speed.r</code>", "late", "t", "-1", "-0.98", "-0.99 to -0.97")
+    cells = (
+        '<a href="#speed.r"><code>speed.r</code></a>',
+        "late",
+        "t",
+        "-1",
+        "-0.98",
+        "-0.99 to -0.97",
+    )
     assert "".join(f"<td>{cell}</td>" for cell in cells) in table
+    # to the rows of its regimes and back
+    assert '<tr id="speed.r:exponents"' in table
+    row = page[page.index('<tr id="speed.r:row">') :]
+    assert 'href="#speed.r:exponents"' in row[: row.index("</tr>")]
+    check_links(page)
 
 
 @pytest.mark.slow

@@ -56,6 +56,10 @@ def test_every_link_within_it_has_a_target(page: str) -> None:
     targets = re.findall(r' id="([^"]+)"', page)
     assert len(targets) == len(set(targets)) > 900
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(targets)
+    rows = {name.removesuffix(":row") for name in targets if name.endswith(":row")}
+    assert len(rows) > 600
+    assert rows <= set(targets)  # whatever became of a claim, its id leads to it
+    assert set(re.findall(r'<td><a href="#([^"]+)"><code>', page)) <= set(targets)
 
 
 def test_papers_come_before_the_tables(page: str) -> None:
