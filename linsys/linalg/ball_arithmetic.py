@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from linsys.linalg._flint import flint
-from linsys.linalg._precise import Numbers
 from linsys.linalg.ball_matrices import (
     eigenvalue_range,
     inverses,
@@ -19,13 +18,9 @@ from linsys.linalg.ball_matrices import (
 )
 from linsys.linalg.balls import Ball, State, larger, smaller
 from linsys.linalg.numpys_extremes import OfObjects, arithmetic
+from linsys.linalg.object_matrices import logistic
 
 __all__ = ["ball_arithmetic", "rounded_constants"]
-
-
-def logistic(x: Numbers) -> Numbers:
-    """1 / (1 + e^-x) of each number."""
-    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 _MAXIMUM, _MINIMUM = OfObjects(np.maximum, larger), OfObjects(np.minimum, smaller)

@@ -23,6 +23,7 @@ from linsys.linalg.balls import (
     made,
     smaller,
 )
+from linsys.linalg.object_matrices import one_by_one
 
 
 def operator_norms(matrices: Numbers) -> Numbers:
@@ -47,16 +48,6 @@ def inverses(matrices: Numbers) -> Numbers:
     solved = [_solved(_balls(matrix), identity) for matrix in matrices]
     entries = [entry for rows in solved for row in rows for entry in row]
     return _objects(entries, matrices.shape)
-
-
-def solutions(matrices: Numbers, vectors: Numbers) -> Numbers:
-    """M^{-1} v for matrices (..., d, d) and vectors (..., d), which broadcast."""
-    lead = np.broadcast_shapes(matrices.shape[:-2], vectors.shape[:-1])
-    d = vectors.shape[-1]
-    left = np.broadcast_to(matrices, (*lead, d, d)).reshape(-1, d, d)
-    right = np.broadcast_to(vectors, (*lead, d)).reshape(-1, d, 1)
-    solved = [_solved(_balls(M), _balls(v)) for M, v in zip(left, right, strict=True)]
-    return _objects([row[0] for rows in solved for row in rows], (*lead, d))
 
 
 def stretches(matrices: Numbers) -> Numbers:
@@ -108,6 +99,13 @@ def _solved(left: Sequence[Sequence[Ball]], right: Sequence[Sequence[Ball]]) -> 
     except ZeroDivisionError:
         raise Undecided("the balls do not show that a matrix has an inverse") from None
     return [[made(entry) for entry in row] for row in X.tolist()]
+
+
+@one_by_one
+def solutions(matrix: Numbers, right: Numbers) -> Numbers:
+    """The X with M X = R."""
+    rows = _solved(_balls(matrix), _balls(right))
+    return _objects([entry for row in rows for entry in row], right.shape)
 
 
 def _extreme_eigenvalues(rows: list[list[Ball]]) -> tuple[Ball, Ball]:

@@ -21,6 +21,7 @@ from linsys.linalg._precise import Numbers
 from linsys.linalg.boxes import Form, constant, larger, smaller
 from linsys.linalg.boxes_paths import State
 from linsys.linalg.numpys_extremes import OfObjects, arithmetic
+from linsys.linalg.object_matrices import logistic, with_inverses
 
 __all__ = ["NotOverBoxes", "box_arithmetic"]
 
@@ -34,11 +35,6 @@ class NotOverBoxes(ArithmeticError):
 def number(value: Any) -> Any:
     """A number in a formula as a form."""
     return value if isinstance(value, Form) else constant(value)
-
-
-def logistic(x: Numbers) -> Numbers:
-    """1 / (1 + e^-x), which uses x once."""
-    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def operator_norms(matrices: Numbers) -> Numbers:
@@ -86,10 +82,7 @@ def inverses(matrices: Numbers) -> Numbers:
     return np.asarray(adjugate / determinant[:, None, None])
 
 
-def solutions(matrices: Numbers, vectors: Numbers) -> Numbers:
-    """M^{-1} v for matrices (..., d, d) and vectors (..., d), which broadcast."""
-    inverted = inverses(matrices.reshape(-1, *matrices.shape[-2:])).reshape(matrices.shape)
-    return np.asarray((inverted @ vectors[..., None])[..., 0])
+solutions = with_inverses(inverses)
 
 
 def _small(matrices: Numbers, what: str, most: int = 2) -> int:

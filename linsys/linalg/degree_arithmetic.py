@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
-from linsys.linalg._precise import Numbers
 from linsys.linalg.branching import Branching
 from linsys.linalg.degree_matrices import (
     eigenvalue_range,
@@ -19,13 +16,9 @@ from linsys.linalg.degree_matrices import (
 )
 from linsys.linalg.degrees import MAXIMUM, MINIMUM, Rational, decided_by
 from linsys.linalg.numpys_extremes import arithmetic
+from linsys.linalg.object_matrices import logistic
 
 __all__ = ["rational_arithmetic"]
-
-
-def logistic(x: Numbers) -> Numbers:
-    """1 / (1 + e^-x) of each number."""
-    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 @contextmanager

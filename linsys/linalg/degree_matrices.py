@@ -23,6 +23,7 @@ from linsys.linalg.degrees import (
     with_range,
     without_rule,
 )
+from linsys.linalg.object_matrices import with_inverses
 from linsys.linalg.ranges import ANY, NEVER, Range
 
 __all__ = ["eigenvalue_range", "inverses", "operator_norms", "solutions", "stretches"]
@@ -89,10 +90,7 @@ def _by_cofactors(matrix: Numbers) -> Any:
     return adjugate / determinant
 
 
-def solutions(matrices: Numbers, vectors: Numbers) -> Numbers:
-    """M^{-1} v for matrices (..., d, d) and vectors (..., d), which broadcast."""
-    inverted = inverses(matrices.reshape(-1, *matrices.shape[-2:])).reshape(matrices.shape)
-    return np.asarray((inverted @ vectors[..., None])[..., 0])
+solutions = with_inverses(inverses)
 
 
 def _is_zero(number: Any) -> bool:

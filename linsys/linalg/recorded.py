@@ -74,9 +74,14 @@ class Recorded(ObjectNumber):
         return f"Recorded({self.place}, {self.ball})"
 
     def _exactly(self) -> Fraction:
-        """The rational that the number is at the instance, which is written down."""
+        """The rational that the number is at the instance, which is written down.
+
+        A whole number that may be one of several is compared with each but the last.
+        """
         if self.known is not None:
             return Fraction(int(self.known.p), int(self.known.q))
+        if whole := State.tape.whole.get(self.place):
+            return Fraction(next((k for k in whole[:-1] if self == k), whole[-1]))
         if self.ball is None or not self.ball.exact:
             raise Unrecorded("a float or a whole part of a number that depends on the instance")
         value = self.ball.ends()[0]
@@ -102,7 +107,8 @@ class Recorded(ObjectNumber):
         return self._whole(math.floor if self >= 0 else math.ceil)
 
     def _whole(self, function: Callable[[Fraction], int]) -> int:
-        if self.known is not None or (self.ball is not None and self.ball.exact):
+        is_known = self.known is not None or self.place in State.tape.whole
+        if is_known or (self.ball is not None and self.ball.exact):
             return function(self._exactly())
         if self.ball is None:
             raise Unrecorded("a whole part of a number that depends on the instance")

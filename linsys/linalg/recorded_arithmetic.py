@@ -22,6 +22,7 @@ from linsys.linalg._flint import flint
 from linsys.linalg._precise import Numbers
 from linsys.linalg.balls import Ball, State as Balls, as_arb, larger, smaller
 from linsys.linalg.numpys_extremes import OfObjects, arithmetic
+from linsys.linalg.object_matrices import logistic, one_by_one
 from linsys.linalg.recorded import Recorded, State, made, of_balls, operand_of
 from linsys.linalg.tapes import Tape, Unrecorded
 
@@ -65,26 +66,11 @@ def _rows(matrix: Numbers) -> list[list[Recorded]]:
     return [[operand_of(entry) for entry in row] for row in matrix]
 
 
-def logistic(x: Numbers) -> Numbers:
-    """1 / (1 + e^-x) of each number."""
-    return np.asarray(1 / (1 + np.exp(-x)))
-
-
 def inverses(matrices: Numbers) -> Numbers:
     """M^{-1} of each matrix, (K, d, d)."""
     d = matrices.shape[-1]
     identity = np.eye(d, dtype=int).astype(object)
     return np.stack([_solved(matrix, identity) for matrix in matrices])
-
-
-def solutions(matrices: Numbers, vectors: Numbers) -> Numbers:
-    """M^{-1} v for matrices (..., d, d) and vectors (..., d), which broadcast."""
-    lead = np.broadcast_shapes(matrices.shape[:-2], vectors.shape[:-1])
-    d = vectors.shape[-1]
-    left = np.broadcast_to(matrices, (*lead, d, d)).reshape(-1, d, d)
-    right = np.broadcast_to(vectors, (*lead, d)).reshape(-1, d, 1)
-    solved = [_solved(M, v) for M, v in zip(left, right, strict=True)]
-    return np.stack(solved)[..., 0].reshape((*lead, d))
 
 
 def _solved(matrix: Numbers, right: Numbers) -> Numbers:
@@ -106,6 +92,9 @@ def _solved(matrix: Numbers, right: Numbers) -> Numbers:
             R[k] = [x - L[k][i] * y for x, y in zip(R[k], R[i], strict=True)]
         R[k] = [x / L[k][k] for x in R[k]]
     return _array([x for row in R for x in row], right.shape)
+
+
+solutions = one_by_one(_solved)
 
 
 def _size(pivot: Recorded) -> float:

@@ -61,6 +61,10 @@ class Tape:
         self.signs: list[int] = []
         #: Whether each number surely is one, wherever the numbers that are given are.
         self.finite: list[bool] = []
+        #: The largest value of numbers that are given, by their place, where one is known; and
+        #: which whole numbers those may be that are given as such.
+        self.most: dict[int, Any] = {}
+        self.whole: dict[int, range] = {}
         self._known: dict[tuple[Any, ...], int] = {}
         #: Comparisons of the case that is recorded now, and the leaves with those of their cases.
         self._path: list[tuple[Any, ...]] = []
@@ -82,6 +86,8 @@ class Tape:
         found = self._known.get(key)
         if found is None:
             sign, finite = _sign(operation, of, self.signs), self._is_finite(operation, of)
+            if operation == "-" and of[0] in self.constants and of[1] in self.most:
+                sign = NOT_NEGATIVE if self.constants[of[0]] >= self.most[of[1]] else ANY
             found = self._known[key] = self._add(key, sign, finite)
         return found
 

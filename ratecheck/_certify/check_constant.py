@@ -1,14 +1,13 @@
 """Check the upper end of a constant over boxes: ``python check_constant.py FILE``.
 
-This file needs the standard library and python-flint alone. The ``formula`` of a constant begins
-with a line ``@ [[..], [[[low, high], ..], ..]]``: which inputs are whole numbers, and the boxes, an
-interval for every input. After it stands a program as check_formula.py has it, whose ``in >=`` and
-``in >`` have that sign in all boxes, and whose leaves name T and B of every entry.
-
-T <= q B is shown by branch and bound, q the upper end of ``ratio``. Over a box every line has an
-enclosure in Arb, and so have its derivatives d, all generalized ones of |x| and maxima. It is also
-in m + sum d_i (x_i - c_i), m its value in the middle c (the mean value theorem). A comparison that
-is open is taken both ways; every leaf that may be reached has to hold where it has values.
+Besides the standard library it needs python-flint alone. A constant's ``formula`` begins with a
+line ``@ [[..], [[[low, high], ..], ..]]``: which inputs are whole numbers, and the boxes. After it
+stands a program as check_formula.py has it, whose ``in >=`` and ``in >`` have that sign in all
+boxes, and whose leaves name T and B of every entry. T <= q B, q the upper end of ``ratio``, is
+shown by branch and bound. A line lies in its enclosure in Arb, and in m + sum d_i (x_i - c_i), m
+its value in the middle c, d all its generalized derivatives over the box (the mean value theorem).
+Every leaf that open comparisons leave has to hold where it has values. Where derivatives say at
+which end of an input's range each q B - T is least, that end is all that is looked at.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import Any
 import flint
 from flint import arb, fmpq
 
-KIND, BITS, BOXES, WORK = [1, "constant"], 64, 5_000, 30_000_000
+KIND, BITS, WORK = [1, "constant"], 128, 100_000_000
 _LONGEST, _GIVEN = 20_000_000, {"const": (1,), "in": (0, 1)}
 UNDECIDED = "NOTHING WAS DECIDED: it has no formula of a constant"
 SHOWN = "T <= q B in all boxes of the formula that it carries, where it has values"
@@ -34,6 +33,7 @@ LEFT = "Not decided: that T and B are the claim's, that the boxes hold all insta
 ILL = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, zlib.error)
 _TAKES = dict.fromkeys(("neg", "abs", "root", "length", "exp", "log"), 1)
 _TAKES |= dict.fromkeys(("+", "-", "*", "/", "max", "min"), 2)
+_METHODS = {"+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", "abs": "__abs__"}
 _NAN, _ZERO = arb("nan"), arb(0)
 Box = list[tuple[Fraction, Fraction]]
 Line = tuple[str, list[int], str]
@@ -60,9 +60,8 @@ class Program:
         whole, boxes = json.loads(head.removeprefix("@ "))
         self.whole: list[bool] = [one is True for one in whole]
         self.boxes: list[Box] = [[(number(a), number(b)) for a, b in box] for box in boxes]
-        self.lines: list[Line] = []
-        self.tree: list[tuple[str, str, list[int]]] = []
-        self.signs: list[bool] = []  # whether a number is negative nowhere, by its form
+        self.lines, self.tree, self.signs = list[Line](), list[Line](), list[bool]()
+        self.most: dict[int, Fraction] = {}  # the largest value of every input, by its line
         cases = 1
         for place, line in enumerate(rest.split("\n")):
             name, *words = line.split(" ")
@@ -70,59 +69,56 @@ class Program:
                 cases += 1 if name == "?" else -1
                 relation = words.pop(0) if name == "?" else ""
                 of, fits = [int(word) for word in words], len(words) % 2 == 0
-                self.tree.append((name, relation, of))
+                self.tree.append((name, of, relation))
             else:
                 of = [place - int(word) for word in words[: _TAKES.get(name, 0)]]
                 more = len(words) - len(of) in _GIVEN.get(name, (0,) * (name in _TAKES))
                 fits = more and len(of) == _TAKES.get(name, 0) and place == len(self.lines)
                 self.lines.append((name, of, " ".join(words[len(of) :])))
-                self.signs.append(sign(self.lines[-1], self.signs))
+                if name == "in":
+                    self.most[place] = max(box[len(self.most)][1] for box in self.boxes)
+                self.signs.append(self._sign(*self.lines[-1]))
             if not fits or not all(0 <= k < min(place, len(self.lines)) for k in of):
                 raise ValueError(f"line {place} must be of earlier ones; found {line!r:.40}")
-        self.inputs = [k for k, line in enumerate(self.lines) if line[0] == "in"]
-        signs = [self.lines[k][2] for k in self.inputs]
+        self.inputs = list(self.most)
         for box in self.boxes:
-            for (low, high), rest, whole in zip(box, signs, self.whole, strict=True):
-                fits = {"": True, ">=": low >= 0, ">": low > 0}[rest] and low <= high
+            for (low, high), k, whole in zip(box, self.inputs, self.whole, strict=True):
+                fits = low <= high and {"": True, ">=": low >= 0, ">": low > 0}[self.lines[k][2]]
                 if not fits or (whole and not low.denominator == high.denominator == 1):
                     raise ValueError("`formula` must have intervals of the signs of its inputs")
         if cases or not self.boxes:
             raise ValueError("`formula` must have boxes, and a program all its cases")
-        needed = {k for _, _, of in self.tree for k in of}
-        for place in range(len(self.lines) - 1, -1, -1):
-            needed.update(self.lines[place][1] if place in needed else ())
-        self.needed = sorted(needed)
-        self.used = [k in needed for k in self.inputs]
+        self.used = [any(k in of for _, of, _ in self.lines + self.tree) for k in self.inputs]
 
-
-def sign(line: Line, signs: Sequence[bool]) -> bool:
-    """Whether a number is negative nowhere, by its form."""
-    name, of, rest = line
-    each = [signs[place] for place in of]
-    if name in ("in", "const"):
-        return rest in (">=", ">") if name == "in" else rest[:1].isdecimal()
-    if name in ("exp", "abs", "root", "length") or (name == "*" and of[0] == of[1]):
-        return True
-    return name in ("+", "*", "/", "min", "max") and (any(each) if name == "max" else all(each))
+    def _sign(self, name: str, of: list[int], rest: str) -> bool:
+        """Whether a number is negative nowhere, by its form."""
+        each = [self.signs[place] for place in of]
+        if name in ("in", "const"):
+            return rest in (">=", ">") if name == "in" else rest[:1].isdecimal()
+        if name in ("exp", "abs", "root", "length") or (name == "*" and of[0] == of[1]):
+            return True
+        if name == "-" and of[1] in self.most and self.lines[of[0]][2][:1].isdecimal():
+            return number(self.lines[of[0]][2]) >= self.most[of[1]]
+        return name in ("+", "*", "/", "min", "max") and (any(each) if name == "max" else all(each))
 
 
 class Enclosed:
     """The lines of a program over a box: with derivatives, and their values in the middle."""
 
     def __init__(self, program: Program, box: Box) -> None:
-        self.program = program
+        self.program, self.box = program, box
         middle = [(low + high) / 2 for low, high in box]
         away = enumerate(around(a - m, b - m) for (a, b), m in zip(box, middle, strict=True))
         self.away = {i: ball for i, ball in away if box[i][0] < box[i][1]}
         self.over, self.centre = [[_NAN] * len(program.lines) for _ in range(2)]
         self.slopes: list[dict[int, Any]] = [{}] * len(program.lines)
-        for place in program.needed:
-            if program.lines[place][0] == "in":
+        for place, line in enumerate(program.lines):
+            if line[0] == "in":
                 i = program.inputs.index(place)
                 value, centre = around(*box[i]), around(middle[i], middle[i])
                 slopes = {i: arb(1)} if i in self.away else {}
             else:
-                value, slopes, centre = self._line(program.lines[place])
+                value, slopes, centre = self._line(line)
                 near = self.near(centre, slopes)
                 if slopes and near.is_finite() and value.is_finite() and value.overlaps(near):
                     value = value.intersection(near)
@@ -137,8 +133,8 @@ class Enclosed:
     def _line(self, line: Line) -> tuple[Any, dict[int, Any], Any]:
         name, of, rest = line
         values = [self.over[k] for k in of]
-        value = operation(name, of, rest, values)
-        centre = operation(name, of, rest, [self.centre[k] for k in of])
+        value = operation(name, rest, values)
+        centre = operation(name, rest, [self.centre[k] for k in of])
         slopes, made = [self.slopes[k] for k in of], dict[int, Any]()
         if name in ("max", "min"):
             a, b = values if name == "max" else reversed(values)
@@ -155,47 +151,49 @@ class Enclosed:
     def holds(self, relation: str, a: int, b: int) -> bool | None:
         """How a comparison comes out in all of the box; None where that is open."""
         x, y = self.over[a], self.over[b]
-        same, apart = bool(x == y), bool(x != y)
-        yes = {"<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y, "==": same, "!=": apart}
-        no = {"<": x >= y, "<=": x > y, ">": x <= y, ">=": x < y, "==": apart, "!=": same}
+        yes = {"<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y, "==": x == y, "!=": x != y}
+        no = {"<": x >= y, "<=": x > y, ">": x <= y, ">=": x < y, "==": x != y, "!=": x == y}
         return True if yes[relation] else False if no[relation] else None
 
-    def leaves(self) -> set[tuple[int, int]]:
-        """The sides of all entries at the leaves that may be reached."""
-        found, todo, at = set[tuple[int, int]](), [True], 0
-        while todo:
-            kind, relation, of = self.program.tree[at]
-            met, at = todo.pop(), at + 1
+    def leaves(self) -> list[set[tuple[int, int]]]:
+        """The sides of all entries, of every leaf that may be reached."""
+        found, todo = list[set[tuple[int, int]]](), [True]
+        for kind, of, relation in self.program.tree:
+            met = todo.pop()
             if kind == "?":
                 outcome = self.holds(relation, *of) if met else None
                 todo += [met and outcome is not True, met and outcome is not False]
             elif met:
-                found |= set(zip(of[::2], of[1::2], strict=True))
+                found.append(set(zip(of[::2], of[1::2], strict=True)))
         return found
 
-    def excess(self, top: int, bottom: int, q: Any) -> tuple[bool, dict[int, Any]]:
-        """Whether T <= q B in all of the box; and the derivatives of q B - T."""
+    def left(self, top: int, bottom: int, q: Any) -> dict[int, Any] | None:
+        """None if T <= q B in all of the box, else the derivatives of q B - T."""
         a, b = self.slopes[top], self.slopes[bottom]
         slopes = {i: q * b.get(i, _ZERO) - a.get(i, _ZERO) for i in a | b}
         near = self.near(q * self.centre[bottom] - self.centre[top], slopes)
         apart = q * self.over[bottom].lower() - self.over[top].upper()
-        return bool(apart >= 0) or bool(near >= 0), slopes
+        same = top == bottom and q >= 1 and self.over[top] >= 0
+        return None if same or near >= 0 or apart >= 0 else slopes
+
+    def least(self, each: Sequence[dict[int, Any]]) -> Box:
+        """The part of the box at which all functions with these derivatives are least."""
+        ends = []
+        for i, (low, high) in enumerate(self.box):
+            slopes = [one.get(i, _ZERO) for one in each]
+            up, down = (all(x.is_finite() and s * x >= 0 for x in slopes) for s in (1, -1))
+            ends.append((low, low) if up else (high, high) if down else (low, high))
+        return ends
 
 
-def operation(name: str, of: Sequence[int], rest: str, values: Sequence[Any]) -> Any:
+def operation(name: str, rest: str, values: Sequence[Any]) -> Any:
     """An operation on balls; a root is that of what is not negative."""
-    a, b = [*values, None, None][:2]
     if name == "const":
         return arb(rest) if rest in ("inf", "-inf", "nan") else around(number(rest), number(rest))
-    if name in ("max", "min"):
-        return getattr(a, name)(b)
     if name in ("root", "length"):
-        return a.nonnegative_part().sqrt() if a.is_finite() and not a < 0 else _NAN
-    if name in ("+", "-", "*", "/"):
-        value = a + b if name == "+" else a - b if name == "-" else a / b if name == "/" else a * b
-        square = name == "*" and of[0] == of[1] and value.is_finite()
-        return value.nonnegative_part() if square else value  # a**2 of [0 +/- r] is not a number
-    return -a if name == "neg" else abs(a) if name == "abs" else getattr(a, name)()
+        known = values[0].is_finite() and not values[0] < 0
+        return values[0].nonnegative_part().sqrt() if known else _NAN
+    return getattr(values[0], _METHODS.get(name, name))(*values[1:])
 
 
 def derivatives(name: str, values: Sequence[Any], value: Any) -> list[Any]:
@@ -237,13 +235,12 @@ def halves(box: Box, i: int, whole: bool) -> list[Box]:
 
 def split_of(program: Program, box: Box, depth: int, slopes: Sequence[dict[int, Any]]) -> int:
     """The coordinate along which a box is divided: where q B - T changes most, or a wide one."""
-    share = [math.log(b / a) if a > 0 else float(b - a) for a, b in box]
+    share = [math.log1p((b - a) / a) if a > 0 else float(b - a) for a, b in box]
     score = [0.0] * len(box)
     for i, slope in (pair for one in slopes for pair in one.items()):
-        by = float(slope.abs_upper()) if slope.is_finite() else math.inf
-        score[i] += by * float(box[i][1] - box[i][0])
-    if depth % 3 == 2 or not all(map(math.isfinite, score)) or not any(score):
-        score = [x if y else 0.0 for x, y in zip(share, program.used, strict=True)]
+        score[i] += float(slope.abs_upper()) * float(box[i][1] - box[i][0])
+    if depth % 3 == 2 or not 0 < sum(score) < math.inf:
+        score = [x * y for x, y in zip(share, program.used, strict=True)]
     if not any(score):
         raise Open("nothing is known at a point")
     return max(range(len(box)), key=lambda i: (score[i], share[i]))
@@ -251,20 +248,24 @@ def split_of(program: Program, box: Box, depth: int, slopes: Sequence[dict[int, 
 
 def constant(content: Mapping[str, Any]) -> int:
     """How many boxes show T <= q B of a certificate's formula."""
-    if (high := number(content["ratio"][1])) < 0:
-        raise ValueError("`ratio` must not be below zero")
     program = Program(unpacked(content["formula"]))
-    todo, count, work = [(box, 0) for box in reversed(program.boxes)], 0, 0
+    todo, count = [(box, 0) for box in reversed(program.boxes)], 0
+    most = WORK // (len(program.lines) * (1 + len(program.inputs)))
     with flint.ctx.workprec(BITS):
-        q = around(high, high)
+        q = around(*[number(content["ratio"][1])] * 2)
         while todo:
             box, depth = todo.pop()
-            count, work = count + 1, work + len(program.needed) * len(box)
-            if count > BOXES or work > WORK:
-                raise Open(f"it is not closed with {count - 1:,} boxes, {len(todo) + 1:,} are left")
+            if (count := count + 1) > most:
+                raise Open(f"it is not closed with {most:,} boxes, {len(todo) + 1:,} are left")
+            flint.ctx.prec = BITS if any(a < b for a, b in box) else 32 * BITS  # exact at a point
             known = Enclosed(program, box)
-            answers = [known.excess(*leaf, q) for leaf in sorted(known.leaves())]
-            if left := [slopes for closed, slopes in answers if not closed]:
+            leaves = known.leaves()
+            each = (known.left(*pair, q) for pair in sorted(set().union(*leaves)))
+            left = [slopes for slopes in each if slopes is not None]
+            face = known.least(left) if left and len(leaves) == 1 else box
+            if face != box:
+                todo.append((face, depth))
+            elif left:
                 i = split_of(program, box, depth, left)
                 todo += [(part, depth + 1) for part in halves(box, i, program.whole[i])]
     return count
@@ -283,8 +284,8 @@ def answers(path: Path) -> Iterator[tuple[str, int]]:
         try:
             told, code = UNDECIDED, 2
             if [content[key] for key in ("format", "kind")] == KIND and "formula" in content:
-                boxes = constant(content)
-                told, code = f"{SHOWN}, q = {content['ratio'][1]}; {boxes:,} boxes. {LEFT}", 0
+                told = f"{SHOWN}, q = {content['ratio'][1]}; {constant(content):,} boxes. {LEFT}"
+                code = 0
         except Open as error:
             told, code = f"not decided here: {error}", 2
         except ILL as error:

@@ -8,6 +8,7 @@ from T <= q B. Whoever checks it, see :mod:`ratecheck._certify.check_constant`, 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from collections.abc import Mapping
@@ -16,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from linsys.linalg.balls import every_case
+from linsys.linalg.balls import every_case, exact_value
 from linsys.linalg.recorded import Recorded, given, made
+from linsys.linalg.rounded import reach
 from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape
 from ratecheck._certify import check_constant
 from ratecheck._certify.check import rational
@@ -78,17 +80,21 @@ def over_boxes(claim: Claim, certificate: Mapping[str, Any]) -> str:
         certificate: of its constant, with the sizes and how the sides scale.
 
     Raises:
-        Unprovable: it is no program of these operations, or has charts.
+        Unprovable: it is no program of these operations.
     """
-    if certificate.get("charts"):
-        raise Unprovable("its coordinates are those of charts")
     alike = [tuple(map(rational, row)) for row in certificate["alike"]]
-    cover = problem(claim, certificate["sizes"], alike).cover
+    charts = [tuple(chart) for chart in certificate.get("charts", [])]
+    cover = problem(claim, certificate["sizes"], alike, charts).cover
     space, tape = claim.space, Tape()
     short = Short(tape)
 
     def case(numbers: list[Recorded]) -> None:
         tape.start()
+        for number, *ends in cover.ranged(numbers):
+            low, high = (Recorded(Fraction(x)) if np.isfinite(x) else Recorded(x) for x in ends)
+            if number < low or number > high:
+                tape.leaf()  # no coordinates of an instance
+                return
         fields = {name: _recorded(values) for name, values in cover.fields(numbers).items()}
         views = space.views(fields)
         view = views if space.batched else views[0]
@@ -99,20 +105,35 @@ def over_boxes(claim: Claim, certificate: Mapping[str, Any]) -> str:
         sides = both_sides(claim, views, LEFT)
         pairs = zip(*(side.ravel().tolist() for side in sides), strict=True)
         turn = 1 if claim.relation == "<=" else -1
-        places = ([(Recorded(0) + side).place for side in pair[::turn]] for pair in pairs)
-        tape.leaf(*(place for pair in places for place in short.of(*pair)))
+        places = [[(Recorded(0) + side).place for side in pair[::turn]] for pair in pairs]
+        valued = [
+            pair for pair in places if ("const", "nan") not in map(tape.lines.__getitem__, pair)
+        ]
+        tape.leaf(*(place for pair in valued for place in short.of(*pair)))
 
     low, high = cover.roots()
-    with recorded(tape):
-        signs = (POSITIVE if x > 0 else NOT_NEGATIVE if x == 0 else ANY for x in low.min(axis=1))
-        numbers = [given(None, sign) for sign in signs]
-        every_case(lambda: case(numbers), CASES)
     whole = [one.kind == "whole" for one in cover.coordinates]
+    least, most = low.min(axis=1).tolist(), high.max(axis=1).tolist()
+    with recorded(tape):
+        signs = (POSITIVE if x > 0 else NOT_NEGATIVE if x == 0 else ANY for x in least)
+        numbers = [given(None, sign) for sign in signs]
+        for number, is_whole, a, b in zip(numbers, whole, least, most, strict=True):
+            tape.most[number.place] = exact_value(b)
+            if is_whole:
+                tape.whole[number.place] = range(int(a), int(b) + 1)
+        every_case(lambda: case(numbers), CASES)
     boxes = [
         [[str(Fraction(a)), str(Fraction(b))] for a, b in zip(*ends, strict=True)]
         for ends in zip(low.T.tolist(), high.T.tolist(), strict=True)
     ]
-    return f"@ {json.dumps([whole, boxes], separators=(',', ':'))}\n{tape.text()}"
+    lines = tape.text().split("\n")
+    for at, line in enumerate(lines):  # a rounded constant is any number near it
+        if line.startswith("rounded "):
+            near, away = (Fraction(of(float(line.split(" ")[1]))) for of in (float, reach))
+            ends, lines[at] = [str(near - away), str(near + away)], "in"
+            boxes, whole = [[*box, ends] for box in boxes], [*whole, False]
+    program = "\n".join(lines)
+    return f"@ {json.dumps([whole, boxes], separators=(',', ':'))}\n{program}"
 
 
 def _recorded(values: Any) -> Any:
@@ -125,6 +146,10 @@ def _recorded(values: Any) -> Any:
 
 #: Factors by their places, ~place of a divisor, and what is left.
 _Parts = tuple[Counter[int], int]
+#: A sum of products: what each, by the places of its factors in order, is multiplied by.
+_Sum = dict[tuple[int, ...], Any]
+#: Sums of more products are not multiplied out.
+_MOST_TERMS = 40
 
 
 class Short:
@@ -133,21 +158,20 @@ class Short:
     What is left may have no value where a factor is zero, as root(a) in T = root(f^2 g^2 a) at
     g = 0 and a < 0. The bound for T and B follows all the same, as :mod:`check_constant` takes
     roots of negative numbers for zero: what it shows of the rest, it shows there as well.
+
+    Sums are multiplied out where terms cancel: of (a + t b) - a the factor t is seen so.
     """
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
         self._known: dict[int, _Parts] = {}
+        self._sums: dict[int, _Sum | None] = {}
 
     def of(self, top: int, bottom: int) -> list[int]:
         """The places of what is left of two sides."""
         one, other = self._parts(top), self._parts(bottom)
         common = one[0] & other[0]
-        return (
-            [self._product(f - common, rest) for f, rest in (one, other)]
-            if common
-            else [top, bottom]
-        )
+        return [self._product(factors - common, rest) for factors, rest in (one, other)]
 
     def _product(self, factors: Counter[int], rest: int) -> int:
         number = made(rest, None)
@@ -158,11 +182,12 @@ class Short:
     def _parts(self, place: int) -> _Parts:
         if place not in self._known:
             factors, rest = self._split(place)
-            one = self._tape.constant(Recorded(1).known)
-            if not factors:
-                rest = place
+            for factor in [k for k in factors if k >= 0 and ~k in factors]:  # a / a
+                once = Counter({factor: 1, ~factor: 1})
+                while once <= factors:
+                    factors -= once
             if self._tape.signs[rest] and self._tape.lines[rest][0] != "const":
-                factors, rest = factors + Counter([rest]), one
+                factors, rest = factors + Counter([rest]), Recorded(1).place
             self._known[place] = factors, rest
         return self._known[place]
 
@@ -172,9 +197,8 @@ class Short:
             return Counter(), place
         each = [self._parts(k) for k in of]
         (f, a), (g, b) = each[0], each[-1]
-        if name == "*" and of[0] == of[1]:
-            size = abs(made(of[0], None)).place
-            return Counter({size: 2}), Recorded(1).place
+        if name == "*" and a == b:
+            return f + g + Counter({self._size(a): 2}), Recorded(1).place
         if name == "*":
             return f + g, (made(a, None) * made(b, None)).place
         if name == "/":
@@ -184,8 +208,10 @@ class Short:
         if name == "neg":
             return f, (-made(a, None)).place
         if name in ("+", "-", "max", "min"):
+            if name in "+-" and (found := self._cancelled(name, place, *of)) is not None:
+                return found
             common = f & g
-            sides = [self._product(one - common, rest) for one, rest in each] if common else of
+            sides = [self._product(one - common, rest) for one, rest in each]
             return common, self._tape.place(name, *sides)
         if name in ("abs", "root", "length"):
             times = 1 if name == "abs" else 2
@@ -194,4 +220,73 @@ class Short:
             known = self._tape.constants.get(left)
             one = left if known == 1 else self._tape.place(name, left)
             return whole, one
-        return Counter(), place
+        return Counter(), self._tape.place(name, *of)
+
+    def _size(self, place: int) -> int:
+        """Of an absolute value, which is the same of -x."""
+        name, *of = self._tape.lines[place]
+        return abs(made(of[0] if name == "neg" else place, None)).place
+
+    def _cancelled(self, name: str, place: int, a: int, b: int) -> _Parts | None:
+        """A sum in which terms cancel, or a difference of two: factors, and what is left.
+
+        A sum of squares remains one, from which is seen that it is not negative.
+        """
+        terms, one, other = (self._sum(k) for k in (place, a, b))
+        squares = any(self._tape.lines[k][0] == "*" for k in (a, b))
+        if name == "+" and squares:
+            return None
+        if terms is None or one is None or other is None:
+            return None
+        if not terms:
+            return Counter(), Recorded(0).place
+        if len(terms) > 2 and len(terms) == len(one) + len(other):
+            return None
+        first, *rest = sorted(terms)
+        scale = terms[first]
+        common = Counter(first)
+        for term in rest:
+            common &= Counter(term)
+        outside = Counter({k: n for k, n in common.items() if self._tape.signs[k]})
+        total: Any = 0
+        for term in (first, *rest):
+            share = terms[term] / scale
+            left = self._product(Counter(term) - outside, Recorded(abs(share)).place)
+            total = total + made(left, None) if share > 0 else total - made(left, None)
+        factors = outside + Counter([Recorded(abs(scale)).place] * (abs(scale) != 1))
+        return factors, (Recorded(0) + (total if scale > 0 else -total)).place
+
+    def _sum(self, place: int) -> _Sum | None:
+        """A number as a sum of products of what is neither; None where they are too many."""
+        if place not in self._sums:
+            self._sums[place] = found = self._multiplied_out(place)
+            if found is not None and len(found) > _MOST_TERMS:
+                self._sums[place] = None
+        return self._sums[place]
+
+    def _multiplied_out(self, place: int) -> _Sum | None:
+        name, *of = self._tape.lines[place]
+        known = self._tape.constants.get(place)
+        if known is not None:
+            return {(): known} if known else {}
+        if name not in ("+", "-", "neg", "*") and not (
+            name == "/" and self._tape.constants.get(of[1])
+        ):
+            return {(place,): Recorded(1).known}
+        each = [self._sum(k) for k in of]
+        one, other = each[0], each[-1]
+        if one is None or other is None:
+            return None
+        made: Counter[tuple[int, ...]] = Counter()
+        if name == "neg":
+            return {term: -share for term, share in one.items()}
+        if name == "/":
+            return {term: share / self._tape.constants[of[1]] for term, share in one.items()}
+        if name == "*":
+            for (term, share), (more, by) in itertools.product(one.items(), other.items()):
+                made[tuple(sorted(term + more))] += share * by
+        else:
+            for terms, sign in ((one, 1), (other, 1 if name == "+" else -1)):
+                for term, share in terms.items():
+                    made[term] += sign * share
+        return {term: share for term, share in made.items() if share}

@@ -19,7 +19,7 @@ from ratecheck._certify.constants import ARITHMETIC, KIND, replayed
 from ratecheck._certify.cover import Chart, Weights, charts_of, independent
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.examine import Problem, Unscaled, problem
-from ratecheck._certify.ratios import Least, at_least, least, rounded, smallest
+from ratecheck._certify.ratios import Largest, at_least, at_smallest_sizes, largest, rounded
 from ratecheck._claims.certificates import (
     EXCESS,
     certify as in_high_precision,
@@ -86,7 +86,7 @@ def constant(
     before = time.process_time()
     try:
         with time_limit(limit):
-            low = smallest(claim) if sizes is None else least(claim, sizes)
+            low = at_smallest_sizes(claim) if sizes is None else largest(claim, sizes)
     except TimeLimit as late:
         return None, f"the search for a ratio took too long: {late}"
     except Fault as fault:
@@ -116,7 +116,7 @@ class _Over:
     """
 
     def __init__(
-        self, item: Item, claim: Claim, low: Least, state: Path | None, doing: Doing
+        self, item: Item, claim: Claim, low: Largest, state: Path | None, doing: Doing
     ) -> None:
         self.item, self.claim, self.low, self.state, self.doing = item, claim, low, state, doing
         self.restarts = 0
@@ -301,7 +301,7 @@ class _Over:
         }
 
 
-def _tightest(claim: Claim, sizes: Sizes, branching: Branching) -> Least | None:
+def _tightest(claim: Claim, sizes: Sizes, branching: Branching) -> Largest | None:
     """The largest ratio at the middles of the worst boxes; None where nothing is known there.
 
     Raises:
@@ -328,4 +328,4 @@ def _tightest(claim: Claim, sizes: Sizes, branching: Branching) -> Least | None:
         raise Broken(f"the attempt at a proof broke the claim: {where:.200}", instance)
     if largest is None or largest <= 0:
         return None
-    return Least(sizes, largest, instance, at_least(claim, instance))
+    return Largest(sizes, largest, instance, at_least(claim, instance))

@@ -153,11 +153,15 @@ class Cover:
             within.append((numbers[i], low, high))
         return numbers, within
 
+    def ranged(self, numbers: Sequence[Any]) -> list[tuple[Any, float, float]]:
+        """What is in a range at every instance, of its coordinates: numbers with both ends."""
+        return self._before(numbers)[1]
+
     def outside(self, low: Numbers, high: Numbers) -> Any:
         """Boxes in which there is no instance, as a number is out of its range, (B,)."""
         empty = np.zeros(low.shape[1], dtype=bool)
         if self._ranges:
-            for number, least, most in self._before(coordinates(low, high))[1]:
+            for number, least, most in self.ranged(coordinates(low, high)):
                 empty |= (number.lo > most) | (number.hi < least)
         return empty
 
@@ -492,6 +496,8 @@ def _within(number: Any, low: float, high: float) -> Any:
     """A number that lies in this range at every instance of its boxes."""
     if isinstance(number, float):
         return min(max(number, low), high)
+    if not isinstance(number, Form):
+        return number
     made = copied(number)
     lo, hi = np.maximum(made.lo, low), np.minimum(made.hi, high)
     some = lo <= hi  # elsewhere there is no instance, and nothing to say

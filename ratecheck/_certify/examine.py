@@ -28,6 +28,8 @@ __all__ = ["Examined", "Problem", "Unscaled", "problem"]
 
 #: So many ways through a formula are followed for the boxes of one evaluation.
 PATHS = 48
+#: For sums of so many numbers :data:`linsys.linalg.boxes_rounding.GROW` makes up.
+MOST_COORDINATES = 60
 #: A part is cut off where that makes a side shorter by this share.
 _WORTH = 0.1
 #: Makes up for roundings where a part is cut off.
@@ -73,9 +75,14 @@ class Problem:
     Args:
         claim: an upper or a lower bound.
         cover: of its instances.
+
+    Raises:
+        Unprovable: it has more coordinates than roundings are allowed for.
     """
 
     def __init__(self, claim: Claim, cover: Cover) -> None:
+        if (k := len(cover.coordinates)) > MOST_COORDINATES:
+            raise Unprovable(f"at most {MOST_COORDINATES} coordinates are examined; there are {k}")
         self.claim, self.cover = claim, cover
         #: Differences of degrees that have to vanish for a scaling that the cover uses.
         self.alike: list[Weights] = []

@@ -26,13 +26,13 @@ from ratecheck._search.search import EFFORTS, Effort, Search
 from ratecheck._verdicts.verdict import plain, tightest_instance
 
 __all__ = [
-    "Least",
+    "Largest",
     "at_least",
+    "at_smallest_sizes",
     "found",
-    "least",
+    "largest",
     "of_sizes",
     "rounded",
-    "smallest",
     "verify_found",
 ]
 
@@ -51,7 +51,7 @@ _CLIMBING, _SEEDS = Fraction(9, 10), range(1, 4)
 _DIGITS = 12
 
 
-class Least:
+class Largest:
     """The largest ratio that a search found at given sizes.
 
     Args:
@@ -89,11 +89,11 @@ def of_sizes(claim: Claim, sizes: Sizes) -> Claim:
     return replace(claim, space=replace(space, sizes=fixed, corners=corners), family=())
 
 
-def smallest(claim: Claim) -> Least:
+def at_smallest_sizes(claim: Claim) -> Largest:
     """The largest ratio found at the smallest sizes at which both sides are ever positive."""
     nothing = None
     for sizes in claim.space.all_sizes()[:_SIZES]:
-        one = least(claim, sizes)
+        one = largest(claim, sizes)
         if one.ratio > 0:
             return one
         nothing = nothing or one
@@ -101,19 +101,19 @@ def smallest(claim: Claim) -> Least:
     return nothing
 
 
-def least(claim: Claim, sizes: Sizes | None, seed: int = 0) -> Least:
+def largest(claim: Claim, sizes: Sizes | None, seed: int = 0) -> Largest:
     """The largest ratio of the two sides that a search finds at these sizes, or at all sizes."""
     effort = _ALL if sizes is None else EFFORT
     search = Search(replace(claim, family=()) if sizes is None else of_sizes(claim, sizes), seed)
     search.run(effort)
     if not search.instances:
-        return Least(sizes or {}, 0.0, {}, None)
+        return Largest(sizes or {}, 0.0, {}, None)
     _, scored = tightest_instance(search, effort)
-    largest = ratio(claim.relation, in_high_precision(claim, scored.fields))
+    found = ratio(claim.relation, in_high_precision(claim, scored.fields))
     instance = plain(scored.fields)
-    if largest is None or largest <= 0:
-        return Least(scored.sizes, 0.0, instance, None)
-    return Least(scored.sizes, largest, instance, at_least(claim, instance))
+    if found is None or found <= 0:
+        return Largest(scored.sizes, 0.0, instance, None)
+    return Largest(scored.sizes, found, instance, at_least(claim, instance))
 
 
 def at_least(claim: Claim, instance: Mapping[str, Any]) -> Fraction | None:
@@ -160,7 +160,7 @@ def found(claim: Claim, known: Sequence[Any] = ()) -> dict[str, Any]:
         known: instances that were found before, plain lists by field; what is none of the claim's
             space says nothing.
     """
-    best: Least | None = None
+    best: Largest | None = None
     try:
         before = [one for instance in known if (one := _evaluated(claim, instance))]
         for sizes in (*claim.space.all_sizes()[:_SIZES], None):
@@ -177,11 +177,11 @@ def found(claim: Claim, known: Sequence[Any] = ()) -> dict[str, Any]:
     return {"found": {"ratio": ratio, "sizes": dict(best.sizes), "instance": dict(best.instance)}}
 
 
-def _searched_from(best: Least | None, claim: Claim, sizes: Sizes | None) -> Least | None:
+def _searched_from(best: Largest | None, claim: Claim, sizes: Sizes | None) -> Largest | None:
     """The largest ratio known, or what searches at these sizes, or all, find that is larger."""
     for seed in (0, *_SEEDS)[: 1 if sizes is None else None]:
         try:
-            one = least(claim, sizes, seed)
+            one = largest(claim, sizes, seed)
         except Fault:
             break
         best = max(best, one, key=_surely)
@@ -190,17 +190,17 @@ def _searched_from(best: Least | None, claim: Claim, sizes: Sizes | None) -> Lea
     return best
 
 
-def _evaluated(claim: Claim, instance: Any) -> Least | None:
+def _evaluated(claim: Claim, instance: Any) -> Largest | None:
     """The ratio at an instance; None where it is none of the claim's space or balls prove none."""
     try:
         given = sizes_of_instance(claim, instance)
     except Unprovable:
         return None
     sizes, surely = {name: given[name] for name in claim.space.sizes}, at_least(claim, instance)
-    return None if surely is None else Least(sizes, float(surely), instance, surely)
+    return None if surely is None else Largest(sizes, float(surely), instance, surely)
 
 
-def _surely(one: Least | None) -> Fraction:
+def _surely(one: Largest | None) -> Fraction:
     """The ratio that balls prove; 0 where they prove none."""
     return Fraction(0) if one is None or one.surely is None else one.surely
 

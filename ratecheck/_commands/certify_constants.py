@@ -138,13 +138,13 @@ def _known(item: Item, sizes: Any, path: Path) -> Any:
     """
     from ratecheck._certify.against_claims import Refused, contents, verify
     from ratecheck._certify.prove import Proof
-    from ratecheck._certify.ratios import smallest
+    from ratecheck._certify.ratios import at_smallest_sizes
 
     if not path.is_file() or not isinstance(item.entry, Claim):
         return None
     with contextlib.suppress(InputError, Refused, Fault):
         (content,) = contents(path)
-        wanted = smallest(item.entry).sizes if sizes is None else sizes
+        wanted = at_smallest_sizes(item.entry).sizes if sizes is None else sizes
         if content.get("id") == item.id and content.get("sizes") == dict(wanted):
             verify(content, [item.origin])
             return Proof(item.id, content)

@@ -44,8 +44,8 @@ _LOOK = 1.0
 _EACH, _MORE = 4, 16
 #: Seconds that a task should take at least, and for every core of the cluster, and the most calls
 #: that one has for that: short calls travel together, as a task costs this process and the
-#: scheduler some milliseconds, of which a large cluster has many in a second.
-_TASK, _TASK_OF_CORE, _TOGETHER = 0.5, 0.01, 100
+#: scheduler tens of milliseconds, of which a large cluster has many in a second.
+_TASK, _TASK_OF_CORE, _TOGETHER = 2.0, 0.01, 100
 #: A process of a worker can be lost in the moment it takes a call; then another one gets it.
 _ATTEMPTS = 3
 

@@ -121,3 +121,9 @@ def wedge(x: Any, y: Any, v: Any) -> rc.Sides:
 def entries(a: Any, b: Any) -> rc.Sides:
     """The first entry is attained to a half, the second to a quarter; 0 <= 0 says nothing."""
     return np.array([a, b, 0 * a]), np.array([2 * a, 4 * b, 0 * a])
+
+
+@PAPER.upper("nearly", ref="24", on={"x": rc.interval(low=0.1)})
+def nearly(x: Any) -> rc.Sides:
+    """x times a constant that was rounded is at most x: the best constant is 2/3."""
+    return (2 / 3) * x, x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import subprocess
@@ -22,7 +23,7 @@ from ratecheck._discover.catalogue import find_claims
 
 CHECKER = Path(check_constant.__file__)
 BOUNDS = "tests/ratecheck/certify/bounds.py"
-CARRIED = ["mean", "product", "cosh", "scaled"]
+CARRIED = ["mean", "product", "cosh", "scaled", "whole", "nearly"]
 
 
 def certificate(name: str) -> dict[str, Any]:
@@ -254,8 +255,79 @@ def test_a_rounding_or_a_leaf_that_is_left_out_is_noticed(monkeypatch: pytest.Mo
 
 
 def test_a_square_is_not_negative_and_has_a_value_around_zero() -> None:
-    around, infinite = flint.arb(0, 1), flint.arb(0, 1) * flint.arb("inf")
-    square = check_constant.operation("*", [0, 0], "", [around, around])
-    assert square.is_finite()
-    assert square >= 0
-    assert not check_constant.operation("*", [0, 0], "", [infinite, infinite]).is_finite()
+    program = Program('@ [[false], [[["-1", "1"]]]]\nin\n* 1 1\n- 1 2\n* 1 1\n= 1 3')
+    known = Enclosed(program, program.boxes[0])
+    for square in (known.over[1], known.over[3]):
+        assert square.is_finite()
+        assert square >= 0
+
+
+def falsely_shown(count: int) -> list[str]:
+    """Random bounds that are shown over a box, and that a point of the box breaks."""
+    rng, found, shown = random.Random(2), [], 0
+    for _ in range(count):
+        lines = [*random_program(rng), "const 1"]
+        top = len(lines) - 2
+        lines += [f"abs {rng.randrange(2, 6)}", "+ 2 1"]  # a bound that is at least 1
+        box = [[str(-Fraction(rng.randrange(5), 2)), "2"], ["1/4", str(rng.randrange(1, 5))]]
+        ends = [(Fraction(a), Fraction(b)) for a, b in box]
+        ratios = [Fraction(0)]
+        for _ in range(20):
+            x = [a + (b - a) * Fraction(rng.choice((0, 1, rng.random()))) for a, b in ends]
+            with flint.ctx.workprec(300):
+                true = value(lines, x)
+                ratio = true[top] / true[-1]
+                ratios += [Fraction(float(ratio.lower()))] if ratio.is_finite() else []
+        program = "\n".join([*lines, f"= {top} {len(lines) - 1}"])
+        for share in (Fraction(999, 1000), 2):
+            content = given(program, [box], str(max(ratios) * share))
+            with contextlib.suppress(Open, ValueError):
+                if max(ratios) > 0 and constant(content):
+                    shown += 1
+                    found += [f"{lines} {box} {max(ratios)}"] if share < 1 else []
+    assert shown > count / 20
+    return found
+
+
+def test_no_bound_is_shown_that_a_point_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_constant, "WORK", 20_000)
+    assert not falsely_shown(200)
+    least = Enclosed.least
+
+    def most(known: Enclosed, each: Any) -> Any:
+        return least(known, [{i: -slope for i, slope in one.items()} for one in each])
+
+    monkeypatch.setattr(Enclosed, "least", most)  # mutation
+    assert falsely_shown(200)
+
+
+def test_an_end_of_a_range_is_enough_where_derivatives_have_one_sign() -> None:
+    # x y z over the unit cube: three steps to the corner, and no division
+    cube = "in >=\nin >=\nin >=\n* 3 2\n* 1 2\nconst 1\n= 4 5"
+    assert constant(given(cube, [[["0", "1"]] * 3], "1.0001")) <= 2
+    assert constant(given(cube, [[["0", "3/4"]] * 3], "0.43")) <= 2
+    with pytest.raises(Open):
+        constant(given(cube, [[["0", "3/4"]] * 3], "0.42"))
+    # below 1/2 one leaf is reached, above it the other one: no end says anything of both
+    both = "in\nconst 1/2\nconst 1\n- 1 3\n? < 0 1\n= 0 2\n= 3 2"
+    assert constant(given(both, [[["0", "1"]]], "0.501")) > 3
+    with pytest.raises(Open):
+        constant(given(both, [[["0", "1"]]], "0.499"))
+
+
+def test_a_rounded_constant_is_an_input_that_is_any_number_near_it() -> None:
+    head = unpacked(certificate("nearly")["formula"]).split("\n")[0]
+    whole, [[_, ends]] = json.loads(head[2:])
+    low, high = map(Fraction, ends)
+    assert low < Fraction(2, 3) < high
+    assert high - low == Fraction(2e-12)
+    assert whole == [False, False]
+
+
+def test_sides_that_are_one_number_are_equal() -> None:
+    same = "in\n* 1 1\n= 1 1"
+    assert constant(given(same, [[["-1", "1"]]], "1.0001")) == 1
+    with pytest.raises(Open):
+        constant(given(same, [[["-1", "1"]]], "0.9999"))
+    with pytest.raises(Open):
+        constant(given("in\n= 0 0", [[["-1", "1"]]], "1.0001"))

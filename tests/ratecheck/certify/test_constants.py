@@ -624,12 +624,12 @@ def test_where_a_side_is_zero_at_the_smallest_sizes_all_are_searched(
     assert Fraction(near["ratio"]) > Fraction(99, 100)
     assert near["sizes"]["n"] > 12
     assert len(near["instance"]["x"]) == near["sizes"]["n"]
-    least = ratios.least
+    least = ratios.largest
 
-    def at_some(claim: Claim, sizes: Any, *others: Any) -> ratios.Least:
+    def at_some(claim: Claim, sizes: Any, *others: Any) -> ratios.Largest:
         return least(claim, sizes or {"n": 1}, *others)
 
-    monkeypatch.setattr(ratios, "least", at_some)  # mutation: without that search
+    monkeypatch.setattr(ratios, "largest", at_some)  # mutation: without that search
     assert ratios.found(claim) == {}
 
 
@@ -653,9 +653,9 @@ def test_an_instance_that_was_found_before_is_not_lost(monkeypatch: pytest.Monke
     assert near == {"ratio": "1", "sizes": {}, "instance": top}
     assert Fraction(ratios.found(claim, strangers)["found"]["ratio"]) == searched
 
-    def late(*arguments: Any) -> ratios.Least:
+    def late(*arguments: Any) -> ratios.Largest:
         raise TimeLimit("no answer within 1 s of CPU time")
 
-    monkeypatch.setattr(ratios, "least", late)
+    monkeypatch.setattr(ratios, "largest", late)
     assert ratios.found(claim, [top])["found"] == near
     assert ratios.found(claim) == {}
