@@ -87,4 +87,4 @@ def test_the_command_writes_it_and_judges_it_again(tmp_path: Path) -> None:
         assert result.verdict.verdict == "violated"
         assert not list((tmp_path / "out").glob("audit/mine/**/*.json"))  # it is not final
     (tmp_path / "mine.py").write_text(CLAIM.format(slow="pass"))
-    assert replay_file(records.replay_path(item), ()).ok
+    assert replay_file(records.replay_path(item), [str(tmp_path / "mine.py")]).ok

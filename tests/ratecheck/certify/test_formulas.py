@@ -25,6 +25,7 @@ from ratecheck._certify.formula import packed
 from ratecheck._certify.formulas import check_programs, program, with_formulas
 from ratecheck._claims.claim import Claim
 from ratecheck._verdicts import certificates as kept
+from tests._slow import slow_but
 from tests.ratecheck.certify.test_check import KEPT, alone
 from tests.ratecheck.certify.test_edited import certificate, item_of
 
@@ -39,7 +40,7 @@ def test_it_is_short_and_imports_python_flint_alone() -> None:
     assert imported - {"flint", "collections.abc"} <= set(sys.stdlib_module_names)
 
 
-@pytest.mark.parametrize("paper", KEPT)
+@pytest.mark.parametrize("paper", slow_but(["firm"], KEPT))
 def test_identities_of_papers_are_shown_from_their_file_alone(paper: str) -> None:
     status, said = alone(CHECKER, KEPT[paper] / kept.FILE)
     certificates = kept.read(KEPT[paper])["certificates"]
