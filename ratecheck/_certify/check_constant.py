@@ -1,13 +1,13 @@
 """Check the upper end of a constant over boxes: ``python check_constant.py FILE``.
 
 Besides the standard library it needs python-flint alone. A constant's ``formula`` begins with a
-line ``@ [[..], [[[low, high], ..], ..]]``: which inputs are whole numbers, and the boxes. After it
-stands a program as check_formula.py has it, whose ``in >=`` and ``in >`` have that sign in all
-boxes, and whose leaves name T and B of every entry. T <= q B, q the upper end of ``ratio``, is
-shown by branch and bound. A line lies in its enclosure in Arb, and in m + sum d_i (x_i - c_i), m
-its value in the middle c, d all its generalized derivatives over the box (the mean value theorem).
-Every leaf that open comparisons leave has to hold where it has values. Where derivatives say at
-which end of an input's range each q B - T is least, that end is all that is looked at.
+line ``@ [[..], [[[low, high], ..], ..]]``: which inputs are whole numbers, and the boxes. A program
+as check_formula.py has it follows, whose ``in >=`` and ``in >`` have that sign in all boxes, and
+whose leaves name T and B of every entry. T <= q B, q the upper end of ``ratio``, is shown by branch
+and bound. A line lies in its enclosure in Arb, and in m + sum d_i (x_i - c_i), m its value in the
+middle c, d all its generalized derivatives over the box (the mean value theorem). Every leaf that
+open comparisons leave has to hold where it has values. Where derivatives say at which end of an
+input's range each q B - T is least, that end is all that is looked at.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class Program:
                 fits = low <= high and {"": True, ">=": low >= 0, ">": low > 0}[self.lines[k][2]]
                 if not fits or (whole and not low.denominator == high.denominator == 1):
                     raise ValueError("`formula` must have intervals of the signs of its inputs")
-        if cases or not self.boxes:
-            raise ValueError("`formula` must have boxes, and a program all its cases")
+        if cases or not self.boxes or not any(of for kind, of, _ in self.tree if kind == "="):
+            raise ValueError("`formula` must have boxes, and a program all its cases, with sides")
         self.used = [any(k in of for _, of, _ in self.lines + self.tree) for k in self.inputs]
 
     def _sign(self, name: str, of: list[int], rest: str) -> bool:
@@ -187,12 +187,11 @@ class Enclosed:
 
 
 def operation(name: str, rest: str, values: Sequence[Any]) -> Any:
-    """An operation on balls; a root is that of what is not negative."""
+    """An operation on balls; nothing is known of a root of what may be negative."""
     if name == "const":
         return arb(rest) if rest in ("inf", "-inf", "nan") else around(number(rest), number(rest))
     if name in ("root", "length"):
-        known = values[0].is_finite() and not values[0] < 0
-        return values[0].nonnegative_part().sqrt() if known else _NAN
+        return values[0].sqrt() if values[0] >= 0 else _NAN
     return getattr(values[0], _METHODS.get(name, name))(*values[1:])
 
 
@@ -252,7 +251,8 @@ def constant(content: Mapping[str, Any]) -> int:
     todo, count = [(box, 0) for box in reversed(program.boxes)], 0
     most = WORK // (len(program.lines) * (1 + len(program.inputs)))
     with flint.ctx.workprec(BITS):
-        q = around(*[number(content["ratio"][1])] * 2)
+        if not (q := around(*[number(content["ratio"][1])] * 2)) >= 0:
+            raise ValueError("`ratio` must not be below zero")
         while todo:
             box, depth = todo.pop()
             if (count := count + 1) > most:
@@ -275,7 +275,7 @@ def answers(path: Path) -> Iterator[tuple[str, int]]:
     """A line for each certificate in a file, and 1 if it is refused, 2 if undecided, or 0."""
     try:
         file = json.loads(path.read_bytes())
-        certificates = file.get("certificates", [file])
+        certificates = [*file.get("certificates", [file])]
     except (OSError, *ILL) as error:
         yield f"file must hold certificates; found {path}: {error}", 1
         certificates = []

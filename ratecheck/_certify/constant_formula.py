@@ -156,8 +156,7 @@ class Short:
     """Both sides without the factors that they have in common and that are nowhere negative.
 
     What is left may have no value where a factor is zero, as root(a) in T = root(f^2 g^2 a) at
-    g = 0 and a < 0. The bound for T and B follows all the same, as :mod:`check_constant` takes
-    roots of negative numbers for zero: what it shows of the rest, it shows there as well.
+    g = 0 and a < 0. Of such a rest :mod:`check_constant` knows nothing, and decides nothing.
 
     Sums are multiplied out where terms cancel: of (a + t b) - a the factor t is seen so.
     """

@@ -332,3 +332,26 @@ def test_sides_that_are_one_number_are_equal() -> None:
         constant(given(same, [[["-1", "1"]]], "0.9999"))
     with pytest.raises(Open):
         constant(given("in\n= 0 0", [[["-1", "1"]]], "1.0001"))
+
+
+#: 1/2 or 5, by a comparison of a root that has no value below zero, where NumPy says no.
+ROOT = "in\nroot 1\nconst -1\nconst 1/2\nconst 1\nconst 5\n? >= 1 2\n= 3 4\n= 5 4"
+
+
+@pytest.mark.parametrize("name", ["root", "length"])
+def test_a_comparison_of_what_may_have_no_value_is_open(name: str) -> None:
+    program = ROOT.replace("root", name)
+    assert constant(given(program, [[["0", "1"]]])) == 1
+    with pytest.raises(Open):
+        constant(given(program, [[["-1", "1"]]]))
+
+
+def test_what_says_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="must not be below zero"):
+        constant(given("in\nconst 0\n= 1 0", [[["0", "1"]]], "-1"))
+    with pytest.raises(ValueError, match="with sides"):
+        constant(given("in\n=", [[["0", "1"]]]))
+    for text in ('{"certificates": 5}', "null", "[]"):
+        (tmp_path / "one.json").write_text(text)
+        ((said, code),) = check_constant.answers(tmp_path / "one.json")
+        assert code == 1, said
