@@ -181,10 +181,9 @@ class Short:
     def _parts(self, place: int) -> _Parts:
         if place not in self._known:
             factors, rest = self._split(place)
-            for factor in [k for k in factors if k >= 0 and ~k in factors]:  # a / a
-                once = Counter({factor: 1, ~factor: 1})
-                while once <= factors:
-                    factors -= once
+            for k in [k for k in factors if k >= 0 and ~k in factors]:  # a / a
+                times = min(factors[k], factors[~k])
+                factors -= Counter({k: times, ~k: times})
             if self._tape.signs[rest] and self._tape.lines[rest][0] != "const":
                 factors, rest = factors + Counter([rest]), Recorded(1).place
             self._known[place] = factors, rest
@@ -214,11 +213,11 @@ class Short:
             return common, self._tape.place(name, *sides)
         if name in ("abs", "root", "length"):
             times = 1 if name == "abs" else 2
-            whole = Counter({k: n // times for k, n in f.items() if n >= times})
-            left = self._product(f - Counter({k: n * times for k, n in whole.items()}), a)
+            outside = Counter({k: n // times for k, n in f.items() if n >= times})
+            left = self._product(f - Counter({k: n * times for k, n in outside.items()}), a)
             known = self._tape.constants.get(left)
             one = left if known == 1 else self._tape.place(name, left)
-            return whole, one
+            return outside, one
         return Counter(), self._tape.place(name, *of)
 
     def _size(self, place: int) -> int:
@@ -231,16 +230,15 @@ class Short:
 
         A sum of squares remains one, from which is seen that it is not negative.
         """
-        terms, one, other = (self._sum(k) for k in (place, a, b))
-        squares = any(self._tape.lines[k][0] == "*" for k in (a, b))
-        if name == "+" and squares:
+        if name == "+" and any(self._tape.lines[k][0] == "*" for k in (a, b)):
             return None
+        terms, one, other = (self._sum(k) for k in (place, a, b))
         if terms is None or one is None or other is None:
             return None
         if not terms:
             return Counter(), Recorded(0).place
         if len(terms) > 2 and len(terms) == len(one) + len(other):
-            return None
+            return None  # nothing cancels; two terms are ordered all the same, as b - a like a - b
         first, *rest = sorted(terms)
         scale = terms[first]
         common = Counter(first)
@@ -276,16 +274,16 @@ class Short:
         one, other = each[0], each[-1]
         if one is None or other is None:
             return None
-        made: Counter[tuple[int, ...]] = Counter()
+        found: Counter[tuple[int, ...]] = Counter()
         if name == "neg":
             return {term: -share for term, share in one.items()}
         if name == "/":
             return {term: share / self._tape.constants[of[1]] for term, share in one.items()}
         if name == "*":
             for (term, share), (more, by) in itertools.product(one.items(), other.items()):
-                made[tuple(sorted(term + more))] += share * by
+                found[tuple(sorted(term + more))] += share * by
         else:
             for terms, sign in ((one, 1), (other, 1 if name == "+" else -1)):
                 for term, share in terms.items():
-                    made[term] += sign * share
-        return {term: share for term, share in made.items() if share}
+                    found[term] += sign * share
+        return {term: share for term, share in found.items() if share}
