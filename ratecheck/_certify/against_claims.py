@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from linsys.linalg.balls import Undecided
@@ -30,7 +28,6 @@ from ratecheck._certify.stated import (
     check_left,
     check_met,
     check_open,
-    repeated,
     same,
     sizes_of_instance,
 )
@@ -38,7 +35,6 @@ from ratecheck._claims.claim import Claim
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._discover.named import files_of_claim
 from ratecheck._verdicts.certificates import BUT_FOR_TIES, of_constants, of_whole, revision
-from ratecheck._verdicts.replay import json_in
 
 #: What a certificate has to say, by its kind, and what it may say besides.
 _KEYS = {
@@ -55,56 +51,10 @@ _MORE = {
     constants.KIND: constants.MORE,
 }
 _EVERY, _ANY = {"format", "kind", "id", "revision", "relation", "arithmetic"}, {"file", "seconds"}
-#: What a file of several certificates has; of claims without one nothing is checked.
-_LISTS = {"certificates", "unproved"}
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A certificate that was checked: of which claim, and why it is refused, if it is."""
-
-    id: str
-    said: str
-    refused: str = ""
 
 
 class Refused(Exception):
     """What is wrong with a certificate, in a line."""
-
-
-def check_file(path: Path, references: Sequence[str] = ()) -> Iterator[Checked]:
-    """Check every certificate in a file: one alone, or several under ``certificates``.
-
-    Args:
-        path: JSON.
-        references: where else to look for the claims, such as a file that has moved.
-
-    Raises:
-        InputError: if there is no certificate in the file.
-    """
-    for content in contents(path):
-        name = in_a_line(str(content.get("id")))
-        try:
-            yield Checked(name, in_a_line(verify(content, references)))
-        except (Refused, InputError) as error:
-            yield Checked(name, "", in_a_line(str(error)))
-        except (ArithmeticError, ValueError) as error:
-            said = f"numbers must be ones that can be computed with; found {error}"
-            yield Checked(name, "", in_a_line(said))
-
-
-def contents(path: Path) -> list[dict[str, Any]]:
-    """The certificates in a file."""
-    whole = json_in("certificate", path)
-    certificates: Any = whole.get("certificates", [whole]) if isinstance(whole, dict) else whole
-    are_some = isinstance(certificates, list) and bool(certificates)
-    if not are_some or not all(isinstance(one, dict) for one in certificates):
-        raise InputError(f"file must hold certificates; found none in {path}")
-    if twice := repeated(path.read_bytes()):
-        raise InputError(f"file must have each key once; found {twice!r} twice in {path}")
-    if "certificates" in whole and (others := sorted(set(whole) - _LISTS)):
-        raise InputError(f"file must have certificates and unproved; found {others[0]!r} in {path}")
-    return list(certificates)
 
 
 def verify(content: Mapping[str, Any], references: Sequence[str] = ()) -> str:
@@ -292,8 +242,3 @@ def _compare(content: Mapping[str, Any], stated: Sequence[Case], claim: Claim) -
     for name, value in true.items():
         if not same(content[name], value):
             raise Refused(f"`{name}` must be {value}; found {content[name]!r:.80}")
-
-
-def in_a_line(text: str) -> str:
-    """Text of a certificate as it is shown: on one line, whatever is in it."""
-    return "".join(one if one.isprintable() else "?" for one in text)

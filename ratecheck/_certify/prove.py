@@ -29,18 +29,22 @@ from ratecheck._claims.claim import Claim, Entry
 from ratecheck._claims.space import Sizes
 from ratecheck._discover.catalogue import Item
 from ratecheck._fallback import plain_name
-from ratecheck._processes.limit import TimeLimit, time_limit
+from ratecheck._processes.limit import TimeLimit, computed, time_limit
 from ratecheck._user_modules import PREFIX
 from ratecheck._verdicts.certificates import Kept
 from ratecheck._verdicts.testing import entry_of
-from ratecheck._verdicts.verdict import judge
+from ratecheck._verdicts.verdict import LIMITS, judge
 
 #: Why a claim of this kind has no certificate.
 _NO_SIDES = {"rate": "an exponent is fitted to values at many sizes: no single expression"}
+#: Why a bound has none that a search found to hold, and that no theorem states.
+_SEARCHED = "an inequality, and searched: no counterexample"
 #: Seconds of CPU time for one claim.
 LIMIT = 300.0
 #: And for the formula that its certificate carries, beside these.
-_FORMULA = 60.0
+FORMULA = 60.0
+#: What is given to the last part of a proof where nothing is left.
+_LEAST = 0.2
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def certify(
         claim: any claim, or the id of one of the catalogue.
         instance: plain lists by field, to prove that the claim is false there; by default the
             counterexample of a quick search.
-        limit: seconds of CPU time for the proof.
+        limit: seconds of CPU time for the proof, with the search.
         constant: enclose the constant.
         sizes: for the constant, the size of every axis, such as ``{"n": 2, "d": 1}``; by default
             the smallest ones at which the claim says something.
@@ -106,11 +110,8 @@ def certify(
     check_flag("constant", constant)
     if constant or sizes is not None:
         return prove_constant(item, sizes, limit)
-    if instance is None and isinstance(claim, Claim):
-        verdict = judge(claim)
-        if verdict.verdict == "error":
-            return Proof(claim.id, reason=verdict.reason)
-        instance = verdict.counterexample if verdict.verdict == "violated" else None
+    if instance is None:
+        return add_formula(search_and_prove(item, limit), item, limit)
     return prove(item, instance, limit)
 
 
@@ -136,11 +137,48 @@ def prove(
     what a theorem states. Its certificate also names an instance near the bound, which is none
     further away than those that are ``known``.
     """
+    return add_formula(prove_alone(item, instance, limit, known), item, limit)
+
+
+def search_and_prove(item: Item, limit: float = LIMIT, known: Sequence[Any] = ()) -> Proof:
+    """A quick search for a counterexample, then the proof of what it says, without the formula.
+
+    The search may take half of the limit, and the proof what is left of it.
+    """
+    if not isinstance(item.entry, Claim):
+        return prove_alone(item, None, limit, known)
+    with computed() as spent:
+        verdict = judge(item.entry, limit=min(LIMITS["quick"], limit / 2))
+        if verdict.verdict == "error":
+            return Proof(item.id, reason=verdict.reason)
+        instance = verdict.counterexample if verdict.verdict == "violated" else None
+        proof = prove_alone(item, instance, left_of(limit, spent()), known)
+    if proof.reason == _SEARCHED and verdict.details.get("unfinished"):
+        return replace(proof, reason=f"an inequality; of the search: {verdict.reason}")
+    return proof
+
+
+def left_of(limit: float, spent: float) -> float:
+    """What is left of a limit, in tenths of seconds; at least so much that a reason can be said.
+
+    >>> left_of(300.0, 0.01), left_of(300.0, 12.34), left_of(5.0, 5.2)
+    (300.0, 287.7, 0.2)
+    """
+    return max(round(limit - spent, 1), _LEAST)
+
+
+def prove_alone(
+    item: Item,
+    instance: Mapping[str, Any] | None,
+    limit: float = LIMIT,
+    known: Sequence[Any] = (),
+) -> Proof:
+    """As :func:`prove`, without the formula that a certificate carries."""
     started = time.process_time()
-    return _with_formula(_timed(_prove(item, instance, limit, known), started), item, limit)
+    return _timed(_prove(item, instance, limit, known), started)
 
 
-def _with_formula(proof: Proof, item: Item, limit: float) -> Proof:
+def add_formula(proof: Proof, item: Item, limit: float) -> Proof:
     """A certificate with the formula as a program, if that shows by itself what it says."""
     adders: dict[str, Callable[..., dict[str, Any]]] = {
         "counterexample": with_formula,
@@ -151,7 +189,7 @@ def _with_formula(proof: Proof, item: Item, limit: float) -> Proof:
     if proof.certificate is None or add is None:
         return proof
     assert isinstance(item.entry, Claim)
-    with contextlib.suppress(Unprovable, TimeLimit), time_limit(min(limit, _FORMULA)):
+    with contextlib.suppress(Unprovable, TimeLimit), time_limit(min(limit, FORMULA)):
         return replace(proof, certificate=add(proof.certificate, item.entry))
     return proof
 
@@ -219,15 +257,28 @@ def prove_constant(
 
     Its certificate has ``seconds`` where the search did not go on from an earlier one.
     """
+    proof = prove_constant_alone(item, sizes, limit, state, doing)
+    return add_formula(proof, item, limit)
+
+
+def prove_constant_alone(
+    item: Item,
+    sizes: Sizes | None,
+    limit: float,
+    state: Path | None,
+    doing: Doing,
+) -> Proof:
+    """As :func:`prove_constant`, without the formula that a certificate carries."""
     if not isinstance(item.entry, Claim) or item.entry.relation == "==":
         raise InputError(f"`claim` must be an upper or a lower bound; found {item.id}")
     started, goes_on = time.process_time(), state is not None and state.is_file()
-    try:
-        certificate, reason = enclose_constant(item, sizes, limit, state=state, doing=doing)
-    except Broken as error:
-        return _with_formula(_timed(_broken(item, error, limit), started), item, limit)
+    with computed() as spent:
+        try:
+            certificate, reason = enclose_constant(item, sizes, limit, state=state, doing=doing)
+        except Broken as error:
+            return _timed(_broken(item, error, left_of(limit, spent())), started)
     proof = Proof(item.id, certificate, reason)
-    return _with_formula(proof if goes_on else _timed(proof, started), item, limit)
+    return proof if goes_on else _timed(proof, started)
 
 
 def _broken(item: Item, error: Broken, limit: float) -> Proof:
@@ -249,13 +300,14 @@ def _prove_theorem(item: Item, theorem: Theorem, limit: float, known: Sequence[A
 
 def _prove_identity(item: Item, claim: Claim, limit: float) -> Proof:
     if claim.relation != "==":
-        return Proof(item.id, reason="an inequality, and searched: no counterexample")
-    try:
-        return Proof(item.id, of_identity(item, decide(claim, limit=limit)))
-    except Broken as error:
-        return _broken(item, error, limit)
-    except (Unprovable, TimeLimit) as error:
-        return Proof(item.id, reason=str(error))
+        return Proof(item.id, reason=_SEARCHED)
+    with computed() as spent:
+        try:
+            return Proof(item.id, of_identity(item, decide(claim, limit=limit)))
+        except Broken as error:
+            return _broken(item, error, left_of(limit, spent()))
+        except (Unprovable, TimeLimit) as error:
+            return Proof(item.id, reason=str(error))
 
 
 def content(proofs: Sequence[Proof], items: Sequence[Item]) -> Kept:

@@ -586,7 +586,6 @@ def audit(
     """Search for counterexamples of claims; what is judged is kept, and a rerun resumes."""
     from linsys.validate import InputError
     from ratecheck._commands import audits
-    from ratecheck._store.machine import cores
 
     modes = {"--list": list_claims, "--show": show_claims, "--constant": constant}
     modes |= {"--replay": replay is not None, "--write": write is not None}
@@ -605,10 +604,10 @@ def audit(
         constants.show(claims or (), effort, seed, limit, as_json, broken=told)
         _exit(not broken)
     else:
-        from ratecheck._commands.runs import scheduled
+        from ratecheck._commands.runs import at_a_time, scheduled
 
         _say_where(out)
-        workers = cores() if threads is None else threads
+        workers = at_a_time(threads)
         with scheduled(scheduler, out, workers):
             results = audits.judge(
                 claims or (), out, effort, seed, workers, limit, write, broken=told
@@ -626,9 +625,10 @@ def certify(
     context: typer.Context,
     claims: Claims = None,
     check: Check = None,
+    threads: Threads = None,
+    limit: ProofLimit = None,
     out: Certificates = RESULTS / "certificates",
     results: Out = RESULTS,
-    limit: ProofLimit = None,
     as_json: Json = False,
     write: Keep = None,
     constant: Enclose = False,
@@ -646,22 +646,24 @@ def certify(
     """
     from linsys.validate import check_number
     from ratecheck._commands import certify as commands
-    from ratecheck._commands.runs import scheduled
+    from ratecheck._commands.runs import at_a_time, scheduled
 
-    if check:
-        _check_given(context, "--check", "--json")
-        _exit(commands.check(check, claims or (), as_json))
-        return
+    workers = at_a_time(threads)
     if limit is not None:
         check_number("limit", limit, low=0.0, low_open=True)
+    if check:
+        _check_given(context, "--check", "--limit", "--threads", "--json")
+        _exit(commands.check(check, claims or (), limit, workers, as_json))
+        return
     _say_where(out.parent)
-    with scheduled(scheduler, out):
+    with scheduled(scheduler, out, workers):
         if constant or sizes:
             from ratecheck._commands import certify_constants
 
-            certify_constants.prove(claims or (), sizes or (), limit, out, write, as_json)
+            certify_constants.prove(claims or (), sizes or (), limit, out, write, as_json, workers)
         else:
-            commands.show(commands.prove(claims or (), results, limit, out, write), as_json)
+            proofs = commands.prove(claims or (), results, limit, out, write, workers)
+            commands.show(proofs, as_json)
 
 
 @app.command("new", epilog=examples("new my_paper", "new my_paper --into papers"))

@@ -300,8 +300,8 @@ ProofLimit = Annotated[
     typer.Option(
         "--limit",
         metavar="SECONDS",
-        help="CPU time that the proof of one claim may take.",
-        show_default="300, for a constant 60",
+        help="CPU time that one claim may take, compilation aside.",
+        show_default="300, for a constant 60, for --check none",
     ),
 ]
 Replay = Annotated[

@@ -40,8 +40,6 @@ def judge(
     """
     check_name("`effort`", effort, list(EFFORTS))
     Config(seed=seed)  # refuses what is no seed
-    if workers < 1:
-        raise InputError(f"`threads` must be at least 1; found {workers}")
     if limit is not None and not 0 < limit < math.inf:
         raise InputError(f"`limit` must be a positive number of seconds; found {limit}")
     with importing_within(LIMITS[effort] if limit is None else limit):

@@ -5,36 +5,43 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from linsys.json_text import from_json
 from linsys.validate import InputError
 from ratecheck._claims.claim import Claim
 from ratecheck._commands.certify_constants import with_constants
 from ratecheck._discover import papers
-from ratecheck._discover.catalogue import Item, claims_of_command, find
-from ratecheck._processes import elsewhere
-from ratecheck._processes.ended import in_words as why
-from ratecheck._processes.pool import call_in_processes
+from ratecheck._discover.catalogue import Item, claims_of_command
+from ratecheck._discover.user_file import importing_within
+from ratecheck._processes.limit import computed
 from ratecheck._report.export import renew
 from ratecheck._report.kept import found_before, replay_path
 from ratecheck._report.terminal import console, dump, progress_bar, show_list
 from ratecheck._store.files import check_writable, write_whole
-from ratecheck._store.machine import cores
 from ratecheck._verdicts import certificates as kept
 from ratecheck._verdicts.certificates import in_words, of_constants, short
 from ratecheck._verdicts.evidence import of_certificate, strength
 from ratecheck._verdicts.records import Records
-from ratecheck._verdicts.verdict import judge, replay
+from ratecheck._verdicts.verdict import replay
+
+if TYPE_CHECKING:
+    from ratecheck._certify.in_workers import Note
+    from ratecheck._certify.prove import Proof
 
 #: What is said where a certificate is not replaced by a weaker one.
 _STAYS = "kept from before, as what was proved now says less"
 
 
 def prove(
-    references: Sequence[str], results: Path, limit: float | None, out: Path, keep: Path | None
+    references: Sequence[str],
+    results: Path,
+    limit: float | None,
+    out: Path,
+    keep: Path | None,
+    workers: int,
 ) -> list[Any]:
     """Prove these claims, or all; every certificate becomes a file of the folder ``out``.
 
@@ -46,26 +53,35 @@ def prove(
         keep: folder that gets all of them in one file, with what is not proved; where the claims
             are not whole papers or files, beside what it has of other claims. What it has of these
             claims stays where it says more and is verified.
+        workers: how many claims are proved at a time.
     """
     from ratecheck._certify.prove import LIMIT, content
+    from ratecheck._certify.proving import prove_all
 
-    items = claims_of_command(references)
+    with importing_within(limit):
+        items = claims_of_command(references)
     for folder in filter(None, (out, keep)):
         check_writable("folder of certificates", folder)
+    before = _before(out, keep, items)
+    tasks = [(results, before[item.id]) for item in items]
     proofs: list[Any] = [None] * len(items)
     with progress_bar("certify") as progress:
-        doing = progress.doing if progress else lambda what: None
-        work = _proofs(items, results, LIMIT if limit is None else limit, doing)
+        work = prove_all(
+            _prove,
+            items,
+            tasks,
+            workers,
+            limit=LIMIT if limit is None else limit,
+            doing=progress.doing if progress else lambda what: None,
+        )
         for number, (position, proof) in enumerate(work):
-            left = kept.left_by_certify(out, items[position].origin, proof.id)
-            proofs[position] = proof = _stronger(left, proof, items[position])
+            proofs[position] = proof
             if proof.certificate is not None:
                 text = json.dumps(proof.certificate, indent=1) + "\n"
                 write_whole(out / kept.file_of(proof.id), text.encode())
             if progress:
                 progress(number + 1, len(items))
     if keep is not None:
-        proofs = _best(keep, proofs, items)
         whole = with_constants(keep, content(proofs, items), items)
         if not all(one in papers.installed() or os.path.exists(one) for one in references):
             whole = _beside_others(keep, whole, {item.id for item in items})
@@ -75,30 +91,25 @@ def prove(
     return proofs
 
 
-def _best(keep: Path, proofs: Sequence[Any], items: Sequence[Item]) -> list[Any]:
-    """The proofs, but for those of which the folder has a stronger one of the same revision."""
-    before = kept.read(keep)["certificates"] if (keep / kept.FILE).is_file() else []
-    return [
-        _stronger([one for one in before if one["id"] == proof.id], proof, item)
-        for proof, item in zip(proofs, items, strict=True)
-    ]
+def _before(
+    out: Path, keep: Path | None, items: Sequence[Item]
+) -> dict[str, list[Mapping[str, Any]]]:
+    """The certificates that the folders have of each claim, of the code as it is.
 
-
-def _stronger(before: Sequence[Mapping[str, Any]], proof: Any, item: Item) -> Any:
-    """A proof, or one from before of the same revision that says more and is verified."""
-    from ratecheck._certify.against_claims import Refused, verify
-    from ratecheck._certify.prove import Proof
-
-    for one in before:
-        # the constant of a bound stays beside whatever else is proved
-        if one["kind"] == "constant" or one["revision"] != kept.revision(item.origin):
-            continue
-        if proof.certificate is None or strength(one) < strength(proof.certificate):
-            with contextlib.suppress(Refused, InputError):
-                verify(one, [item.origin])
-                now = proof.reason if proof.certificate is None else in_words(proof.certificate)
-                return Proof(proof.id, one, f"{_STAYS}; it would be: {now}")
-    return proof
+    Without those of constants, which stay beside whatever else is proved.
+    """
+    found = {item.id: kept.left_by_certify(out, item.origin, item.id) for item in items}
+    if keep is not None and (keep / kept.FILE).is_file():
+        for one in kept.read(keep)["certificates"]:
+            found.get(one["id"], []).append(one)
+    return {
+        item.id: [
+            one
+            for one in found[item.id]
+            if one["kind"] != "constant" and one["revision"] == kept.revision(item.origin)
+        ]
+        for item in items
+    }
 
 
 def _beside_others(keep: Path, whole: kept.Kept, names: Collection[str]) -> kept.Kept:
@@ -112,59 +123,59 @@ def _beside_others(keep: Path, whole: kept.Kept, names: Collection[str]) -> kept
     }
 
 
-def _proofs(
-    items: Sequence[Item], results: Path, limit: float, doing: Callable[[str], None]
-) -> Iterator[tuple[int, Any]]:
-    """The position of each claim and its proof, as they get ready."""
-    from ratecheck._certify.prove import Proof
+def _prove(
+    item: Item, results: Path, before: Sequence[Mapping[str, Any]], limit: float, note: Note
+) -> Proof:
+    """The proof of a claim with its formula, or one from before that says more and is verified."""
+    from ratecheck._certify.proving import finished
 
-    if elsewhere.current() is None:
-        for position, item in enumerate(items):
-            doing(item.id)
-            yield position, _prove(item, results, limit)
-        return
-    tasks = [(item.origin, item.id, results, limit) for item in items]
-    for position, future in call_in_processes(_prove_in_worker, tasks, cores()):
-        try:
-            yield position, future.result()
-        except InputError:
-            raise
-        except Exception as error:
-            yield position, Proof(items[position].id, reason=why(error))
+    with note.within(limit):
+        proof = _proved(item, results, limit)
+    proof = finished(proof, item, limit, note)
+    with note.within(limit):
+        return _stronger(before, proof, item, limit)
 
 
-def _prove_in_worker(origin: str, name: str, results: Path, limit: float) -> Any:
-    return _prove(find(origin, name), results, limit)
-
-
-def _prove(item: Item, results: Path, limit: float) -> Any:
-    """The proof of a claim, at its stored counterexample or one that a quick search finds."""
-    from ratecheck._certify.prove import Proof, prove
+def _proved(item: Item, results: Path, limit: float) -> Proof:
+    """The proof at the stored counterexample or one that a quick search finds, or that it holds."""
+    from ratecheck._certify.prove import left_of, prove_alone, search_and_prove
 
     if not isinstance(item.entry, Claim):
-        return prove(item, None, limit)
-    stored = _stored_instance(replay_path(item, Records(results, writable=False)), item.entry)
+        return prove_alone(item, None, limit)
+    with computed() as spent:
+        path = replay_path(item, Records(results, writable=False))
+        stored = _stored_instance(path, item.entry, limit / 2)
+        left = left_of(limit, spent())
     if stored is not None:
         with contextlib.suppress(InputError):  # it breaks the claim outside of its domain
-            return prove(item, stored, limit)
+            return prove_alone(item, stored, left)
     known = found_before(item)
     if item.entry.expect != "violated" and not item.origin.endswith(".py"):
-        return prove(item, None, limit, known)
-    verdict = judge(item.entry)
-    if verdict.verdict == "error":
-        return Proof(item.id, reason=verdict.reason)
-    instance = verdict.counterexample if verdict.verdict == "violated" else None
-    return prove(item, instance, limit, known)
+        return prove_alone(item, None, left, known)
+    return search_and_prove(item, left, known)
 
 
-def _stored_instance(path: Path, claim: Claim) -> Mapping[str, Any] | None:
+def _stronger(before: Sequence[Mapping[str, Any]], proof: Proof, item: Item, limit: float) -> Proof:
+    """A proof, or one from before of the same revision that says more and is verified."""
+    from ratecheck._certify.prove import Proof
+    from ratecheck._certify.verifying import check_one
+
+    for one in before:
+        weaker = proof.certificate is None or strength(one) < strength(proof.certificate)
+        if weaker and not check_one(one, [item.origin], limit).refused:
+            now = proof.reason if proof.certificate is None else in_words(proof.certificate)
+            return Proof(proof.id, one, f"{_STAYS}; it would be: {now}")
+    return proof
+
+
+def _stored_instance(path: Path, claim: Claim, limit: float) -> Mapping[str, Any] | None:
     """The instance in the file of a counterexample, if it breaks the claim as it is now.
 
-    None where it does not, or where the file is damaged.
+    None where it does not within the limit, or where the file is damaged.
     """
     try:
         instance: Mapping[str, Any] = from_json(path.read_bytes())["instance"]
-        broken = replay(claim, instance).verdict == "violated"
+        broken = replay(claim, instance, limit).verdict == "violated"
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError):
         return None
     return instance if broken else None
@@ -203,17 +214,24 @@ def show(proofs: Sequence[Any], as_json: bool) -> None:
     console().print(f"{proved} of {len(proofs)} claims have a certificate.")
 
 
-def check(paths: Sequence[Path], references: Sequence[str], as_json: bool) -> bool:
+def check(
+    paths: Sequence[Path],
+    references: Sequence[str],
+    limit: float | None,
+    workers: int,
+    as_json: bool,
+) -> bool:
     """Verify the certificates in files and say of each what it proves; whether all do.
 
     References that are files of JSON are of more certificates, as a shell's ``*`` gives them; the
     others say where to look for the claims.
     """
-    from ratecheck._certify.against_claims import check_file
+    from ratecheck._certify.verifying import check_files
 
     files = [*paths, *(Path(one) for one in references if one.endswith(".json"))]
     claims = [one for one in references if not one.endswith(".json")]
-    checked = [one for file in files for one in check_file(file, claims)]
+    with progress_bar("check") as progress:
+        checked = check_files(files, claims, workers, limit, progress or (lambda done, total: None))
     if as_json:
         print(dump([{"id": c.id, "proves": c.said, "refused": c.refused} for c in checked]))
     else:

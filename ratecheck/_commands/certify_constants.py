@@ -5,22 +5,24 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from linsys.validate import InputError
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault, Sizes
-from ratecheck._discover.catalogue import Item, claims_of_command, find
-from ratecheck._processes import elsewhere
-from ratecheck._processes.ended import in_words as why
-from ratecheck._processes.pool import call_in_processes
+from ratecheck._discover.catalogue import Item, claims_of_command
+from ratecheck._discover.user_file import importing_within
+from ratecheck._processes.limit import TimeLimit, computed, time_limit
 from ratecheck._report.export import renew
 from ratecheck._report.terminal import console, dump, progress_bar, say
 from ratecheck._store.files import check_writable, write_whole
-from ratecheck._store.machine import cores
 from ratecheck._verdicts import certificates as kept
+
+if TYPE_CHECKING:
+    from ratecheck._certify.in_workers import Note
+    from ratecheck._certify.prove import Proof
 
 #: Seconds of CPU time for one claim.
 LIMIT = 60.0
@@ -35,6 +37,7 @@ def prove(
     out: Path,
     keep: Path | None,
     as_json: bool,
+    workers: int,
 ) -> None:
     """Enclose the constants of these bounds and print them; certificates become files of ``out``.
 
@@ -46,107 +49,94 @@ def prove(
         out: folder of the certificates, and of searches that a limit ended, which go on there.
         keep: folder whose certificates.json gets the certificates of claims that have no other.
         as_json: print JSON.
+        workers: how many constants are enclosed at a time.
     """
-    from ratecheck._certify.prove import Proof
+    from ratecheck._certify.proving import prove_all
+    from ratecheck._certify.stated import check_sizes
 
     wanted = sizes_of_text(sizes) if sizes else None
-    items = [item for item in claims_of_command(references) if _is_bound(item)]
+    with importing_within(limit):
+        items = [item for item in claims_of_command(references) if _is_bound(item)]
     if not items:
         raise InputError("claims must be upper or lower bounds; found none among them")
     for folder in filter(None, (out, keep)):
         check_writable("folder of certificates", folder)
     left = _unproved(keep)
     bounds, items = items, [item for item in items if left is None or item.id in left]
-    proofs: list[Proof] = []
+    for item in items:
+        if wanted is not None and isinstance(item.entry, Claim):
+            check_sizes(item.entry, wanted)
+    proofs: dict[int, Proof] = {}
+    shown = 0
     with progress_bar("constants") as progress:
-        doing = progress.doing if progress else lambda what: None
-        for proof in _proofs(items, wanted, LIMIT if limit is None else limit, out, doing):
-            proofs.append(proof)
+        work = prove_all(
+            _prove,
+            items,
+            [(wanted, out)] * len(items),
+            workers,
+            limit=LIMIT if limit is None else limit,
+            doing=progress.doing if progress else lambda what: None,
+        )
+        for position, proof in work:
+            proofs[position] = proof
             if progress:
                 progress(len(proofs), len(items))
             if proof.certificate is not None:
                 text = json.dumps(proof.certificate, indent=1) + "\n"
                 constant = proof.certificate["kind"] != "counterexample"
                 write_whole(out / kept.file_of(proof.id, constant=constant), text.encode())
-            if keep is not None:
-                _merge(keep, proof)
-            if not as_json:
-                say(console(), [line(proof)])
+            while shown in proofs:  # in the order of the claims, however long each takes
+                if keep is not None:
+                    _merge(keep, proofs[shown])
+                if not as_json:
+                    say(console(), [line(proofs[shown])])
+                shown += 1
     if keep is not None:
         renew(bounds, keep)
     if as_json:
+        ordered = [proofs[position] for position in range(len(items))]
         print(
-            dump([{"id": p.id, "certificate": p.certificate, "reason": p.reason} for p in proofs])
+            dump([{"id": p.id, "certificate": p.certificate, "reason": p.reason} for p in ordered])
         )
 
 
-def _proofs(
-    items: Sequence[Item],
-    sizes: Any,
-    limit: float,
-    out: Path,
-    doing: Callable[[str], None],
-) -> Iterator[Any]:
-    """The proof of each claim's constant, as they get ready."""
-    from ratecheck._certify.prove import Proof
-
-    if elsewhere.current() is None:
-        for item in items:
-
-            def tell(boxes: int, waiting: int, gap: tuple[float, float], item: Item = item) -> None:
-                told = f"ratio in [{gap[0]:.6g}, {gap[1]:.6g}]"
-                doing(f"{item.id}: {told}, {boxes:,} boxes, {waiting:,} left")
-
-            doing(item.id)
-            yield _prove(item, sizes, limit, out, tell)
-        return
-    tasks = [(item.origin, item.id, sizes, limit, out) for item in items]
-    for position, future in call_in_processes(_prove_in_worker, tasks, cores()):
-        try:
-            yield future.result()
-        except InputError:
-            raise
-        except Exception as error:
-            yield Proof(items[position].id, reason=why(error))
-
-
-def _prove_in_worker(origin: str, name: str, sizes: Any, limit: float, out: Path) -> Any:
-    return _prove(find(origin, name), sizes, limit, out)
-
-
-def _prove(
-    item: Item,
-    sizes: Any,
-    limit: float,
-    out: Path,
-    tell: Callable[[int, int, tuple[float, float]], None] = lambda boxes, waiting, gap: None,
-) -> Any:
+def _prove(item: Item, sizes: Any, out: Path, limit: float, note: Note) -> Proof:
     """The proof of a constant: one that the folder has, or a search that goes on there."""
-    from ratecheck._certify.prove import prove_constant
+    from ratecheck._certify.prove import left_of, prove_constant_alone
+    from ratecheck._certify.proving import finished
+
+    def tell(boxes: int, waiting: int, gap: tuple[float, float]) -> None:
+        told = f"ratio in [{gap[0]:.6g}, {gap[1]:.6g}]"
+        note.at(f"{told}, {boxes:,} boxes, {waiting:,} left")
 
     state = out / f"{item.id}.npz"
-    known = (
-        None if state.is_file() else _known(item, sizes, out / kept.file_of(item.id, constant=True))
-    )
-    return known or prove_constant(item, sizes, limit, state, tell)
+    with note.within(limit), computed() as spent:
+        if not state.is_file():
+            known = _known(item, sizes, out / kept.file_of(item.id, constant=True), limit)
+            if known is not None:
+                return known
+        left = left_of(limit, spent())
+        proof = prove_constant_alone(item, sizes, left, state, tell)
+    return finished(proof, item, limit, note)
 
 
-def _known(item: Item, sizes: Any, path: Path) -> Any:
+def _known(item: Item, sizes: Any, path: Path, limit: float) -> Proof | None:
     """The proof in a certificate that was finished before; None where there is none that counts.
 
-    It has to be of the claim as it is and of the sizes that are wanted, and is checked.
+    It has to be of the claim as it is and of the sizes that are wanted, and is checked, for which
+    it may take half of the limit.
     """
-    from ratecheck._certify.against_claims import Refused, contents, verify
     from ratecheck._certify.prove import Proof
     from ratecheck._certify.ratios import at_smallest_sizes
+    from ratecheck._certify.verifying import check_one, contents
 
     if not path.is_file() or not isinstance(item.entry, Claim):
         return None
-    with contextlib.suppress(InputError, Refused, Fault):
+    with contextlib.suppress(InputError, Fault, TimeLimit), time_limit(limit / 2):
         (content,) = contents(path)
         wanted = at_smallest_sizes(item.entry).sizes if sizes is None else sizes
-        if content.get("id") == item.id and content.get("sizes") == dict(wanted):
-            verify(content, [item.origin])
+        of_it = content.get("id") == item.id and content.get("sizes") == dict(wanted)
+        if of_it and not check_one(content, [item.origin], limit / 2).refused:
             return Proof(item.id, content)
     return None
 

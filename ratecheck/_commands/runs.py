@@ -45,6 +45,17 @@ def scheduled(address: str | None, out: Path, workers: int | None = None) -> Ite
         yield
 
 
+def at_a_time(threads: int | None) -> int:
+    """How many worker processes there are at a time: as many as cores, unless it is said.
+
+    Raises:
+        InputError: less than one.
+    """
+    if threads is not None and threads < 1:
+        raise InputError(f"`threads` must be at least 1; found {threads}")
+    return cores() if threads is None else threads
+
+
 def job(out: Path, profile: str, threads: int | None, **options: Any) -> Job:
     """The job with these options on all cores, unless ``threads`` says how many."""
     return Job(

@@ -22,9 +22,9 @@ _LIMIT = ContextVar("limit of imports", default=60.0)
 
 
 @contextmanager
-def importing_within(seconds: float) -> Iterator[None]:
-    """In the block an import of a user's file may take so many seconds."""
-    before = _LIMIT.set(seconds)
+def importing_within(seconds: float | None) -> Iterator[None]:
+    """In the block an import of a user's file may take so many seconds; None: as many as before."""
+    before = _LIMIT.set(_LIMIT.get() if seconds is None else seconds)
     try:
         yield
     finally:

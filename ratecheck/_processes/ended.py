@@ -17,6 +17,8 @@ _T = TypeVar("_T")
 
 #: The exit code of a process that was killed; none on Windows.
 _KILLED = -getattr(signal, "SIGKILL", 0) or None
+#: And that of one that has used the CPU time that the kernel gave it.
+_LATE = -getattr(signal, "SIGXCPU", 0) or None
 
 
 class ProcessEnded(InputError):
@@ -33,6 +35,18 @@ def was_killed(error: BaseException | None) -> bool:
     return code is not None and code == _KILLED
 
 
+def was_late(error: BaseException | None) -> bool:
+    """Whether a call has no answer because a limit ended its process.
+
+    The kernel counts CPU time; where it does not, the clock does.
+
+    >>> was_late(TimeoutError()), was_late(None), was_late(ValueError("a mistake"))
+    (True, False, False)
+    """
+    code = _code(error)
+    return isinstance(error, TimeoutError) or (code is not None and code == _LATE)
+
+
 def in_words(error: BaseException) -> str:
     """Why a call has no answer, in a line: how its process ended, or what it raised.
 
@@ -45,7 +59,7 @@ def in_words(error: BaseException) -> str:
     if was_killed(error):
         return "its process was killed, as where memory is short"
     if code is not None:
-        return f"its process ended with exit code {code}"
+        return f"its process ended with {'signal' if code < 0 else 'exit code'} {abs(code)}"
     if isinstance(error, BrokenProcessPool):
         return "its process ended"
     return f"{type(error).__name__}: {error}".partition("\n")[0]

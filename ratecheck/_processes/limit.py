@@ -162,6 +162,20 @@ def killed_after(seconds: float, compiling: Callable[[bool], None]) -> Iterator[
         limit.set(None)
 
 
+@contextmanager
+def computed() -> Iterator[Callable[[], float]]:
+    """In the block a function says how many seconds of CPU time it took so far.
+
+    Compilation is left out, as of a limit.
+    """
+    meter = _Meter()
+    compilation.listen(meter, imports=True)
+    try:
+        yield lambda: meter.spent
+    finally:
+        compilation.stop_listening(meter)
+
+
 def disable_core_dump() -> None:
     """Have no core dump written when a signal ends this process."""
     if KERNEL:

@@ -6,7 +6,6 @@ depend on the claim, the effort and the seed alone, so any number of workers giv
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -16,7 +15,7 @@ from pathlib import Path
 from ratecheck._claims.claim import RateClaim
 from ratecheck._discover.catalogue import Item, families_of, find
 from ratecheck._processes import limit as limit_module, pool
-from ratecheck._processes.ended import in_words
+from ratecheck._processes.ended import in_words, was_late
 from ratecheck._search.search import Families
 from ratecheck._store.files import temporary_folder
 from ratecheck._verdicts import trace as trace_module
@@ -138,8 +137,7 @@ def _verdict_of_worker(future: Future[Verdict], item: Item, limit: float, note: 
     except TimeoutError:
         reason = late
     except (ProcessExpired, BrokenProcessPool) as error:
-        by_kernel = limit_module.KERNEL and getattr(error, "exitcode", 0) == -signal.SIGXCPU
-        reason = late if by_kernel else in_words(error)
+        reason = late if was_late(error) else in_words(error)
     except (Exception, SystemExit) as error:  # the worker was to exit, not this process
         reason = f"{type(error).__name__}: {error}"
     if violation := trace_module.violation(note):

@@ -75,7 +75,7 @@ REASONS = {
     "panics": "measure raised Panic: no two",
     "leaves": "measure raised SystemExit: 3",
     "kills": "its process ended with exit code 7",
-    "faults": f"its process ended with exit code {-11}",
+    "faults": "its process ended with signal 11",
 }
 
 

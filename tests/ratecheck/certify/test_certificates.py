@@ -22,6 +22,7 @@ from ratecheck._certify import against_claims, certificate
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable, enclose
 from ratecheck._certify.prove import Proof, certify, prove
+from ratecheck._certify.verifying import contents
 from ratecheck._claims.claim import Claim
 from ratecheck._commands import app
 from ratecheck._discover.catalogue import find_claims
@@ -308,7 +309,7 @@ def test_a_damaged_counterexample_counts_as_absent(
 @pytest.mark.parametrize(
     "option",
     [
-        *(("--limit", "-1"), ("--limit", "5"), ("--constant",), ("--sizes", "n=2")),
+        *(("--constant",), ("--sizes", "n=2"), ("--results", "there")),
         *(("--write", "kept"), ("--out", "there"), ("--scheduler", "local")),
     ],
 )
@@ -317,7 +318,8 @@ def test_options_that_say_nothing_beside_check_are_refused(
 ) -> None:
     done = ratecheck("certify", "--check", "missing.json", *option)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"ratecheck: options beside --check must be --json; found {option[0]}\n"
+    given = "--limit, --threads, --json"
+    assert done.err == f"ratecheck: options beside --check must be {given}; found {option[0]}\n"
     monkeypatch.setenv("RATECHECK_SCHEDULER", "local")  # for other commands
     assert "found missing.json" in ratecheck("certify", "--check", "missing.json", "--json").err
 
@@ -449,7 +451,7 @@ def test_a_file_without_certificates_is_refused(
     if content is not None:
         path.write_text(content)
     with pytest.raises(InputError, match=reason):
-        list(against_claims.check_file(path))
+        contents(path)
 
 
 def test_the_checker_is_short() -> None:

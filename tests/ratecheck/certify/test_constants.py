@@ -29,9 +29,11 @@ from ratecheck._certify.check import apart
 from ratecheck._certify.cover import Coordinate, Cover, charts_of
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.examine import problem
+from ratecheck._certify.in_workers import Note
 from ratecheck._certify.prove import prove_constant
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Space
+from ratecheck._commands import certify_constants
 from ratecheck._commands.app import app
 from ratecheck._commands.certify_constants import line, sizes_of_text
 from ratecheck._processes.limit import TimeLimit
@@ -594,14 +596,20 @@ def test_what_a_folder_has_is_checked_and_not_searched_again(
     def searched(*arguments: Any, **options: Any) -> Any:
         raise AssertionError("searched again")
 
-    with monkeypatch.context() as patched:
-        patched.setattr("ratecheck._certify.prove.enclose_constant", searched)
-        assert run(app, [*arguments, "--limit", "20"]).output == first.output
-        # other sizes, another ratio, or another revision: what is there does not count
-        assert run(app, [*arguments, "--sizes", "n=2"]).exception.args == ("searched again",)
-        for name, value in (("ratio", ["1", "1.0001"]), ("revision", "0"), ("id", "bounds.other")):
-            path.write_text(json.dumps({**content, name: value}))
-            assert run(app, arguments).exception.args == ("searched again",), name
+    def again(sizes: Any = None) -> Any:
+        note = Note(tmp_path / "note")
+        return certify_constants._prove(ITEMS["mean"], sizes, tmp_path, 20.0, note)
+
+    assert run(app, [*arguments, "--limit", "20"]).output == first.output
+    monkeypatch.setattr("ratecheck._certify.prove.enclose_constant", searched)
+    assert again().certificate == content
+    # other sizes, another ratio, or another revision: what is there does not count
+    with pytest.raises(AssertionError, match="searched again"):
+        again({"n": 2})
+    for name, value in (("ratio", ["1", "1.0001"]), ("revision", "0"), ("id", "bounds.other")):
+        path.write_text(json.dumps({**content, name: value}))
+        with pytest.raises(AssertionError, match="searched again"):
+            again()
 
 
 LITTLE = Effort(random=100, examples=1, ascents=1, budget=100)

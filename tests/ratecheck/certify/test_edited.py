@@ -15,9 +15,10 @@ import pytest
 
 from linsys import InputError
 from ratecheck._certify import against_claims, stated
-from ratecheck._certify.against_claims import Refused, check_file, verify
+from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.prove import Proof, prove, prove_constant
+from ratecheck._certify.verifying import check_one, contents
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, find_claims
@@ -286,19 +287,20 @@ def test_an_assumption_that_is_not_met_is_no_proof(monkeypatch: pytest.MonkeyPat
 def test_what_a_file_has_twice_or_besides_is_refused(tmp_path: Path) -> None:
     path, one = tmp_path / "file.json", text_of("mine.root")
     path.write_text(f'{{"certificates": [{one}], "unproved": []}}')
-    assert [each.refused for each in check_file(path)] == [""]
+    assert [check_one(one).refused for one in contents(path)] == [""]
     path.write_text(one.replace('"bits"', '"bits": 3, "bits"'))
     with pytest.raises(InputError, match="each key once; found 'bits' twice"):
-        list(check_file(path))
+        contents(path)
     path.write_text(f'{{"certificates": [{one}], "proved": ["mine.holds"]}}')
     with pytest.raises(InputError, match="certificates and unproved; found 'proved'"):
-        list(check_file(path))
+        contents(path)
 
 
 def test_a_refusal_is_one_line(tmp_path: Path) -> None:
     content = certificate("mine.root") | {"id": "mine.x: refused\nmine.root: violated"}
     (tmp_path / "file.json").write_text(json.dumps(content))
-    (one,) = check_file(tmp_path / "file.json", [str(HERE / "false_claims.py")])
+    (content,) = contents(tmp_path / "file.json")
+    one = check_one(content, [str(HERE / "false_claims.py")])
     assert one.refused
     assert "\n" not in one.id + one.refused
 
@@ -317,7 +319,7 @@ def test_numbers_too_long_to_compute_with_are_answered_in_a_line(
         if isinstance(inside[at[-1]], str) and _fraction(inside[at[-1]]):
             inside[at[-1]] = number
             path.write_text(json.dumps(other))
-            (one,) = check_file(path)
+            (one,) = map(check_one, contents(path))
             assert "\n" not in one.said + one.refused
             refused += bool(one.refused)
     assert refused
