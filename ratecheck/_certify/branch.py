@@ -23,10 +23,12 @@ from ratecheck._certify.examine import Examined, Problem
 from ratecheck._claims.fields import Numbers
 from ratecheck._store.files import write_whole
 
-__all__ = ["Branching", "divided", "grown", "replay"]
+__all__ = ["Branching", "divided", "grown", "is_over", "replay"]
 
 #: Boxes that are divided at once, and the most that may wait.
 BATCH, MOST = 384, 400_000
+#: What reading a file raises that is damaged, or is not there.
+_DAMAGED = (OSError, ValueError, KeyError, EOFError, zlib.error, BadZipFile)
 #: A leaf of the tree; other codes are one more than the coordinate that is divided.
 _LEAF = 0
 
@@ -153,10 +155,19 @@ class Branching:
                 if str(stored["key"]) != key:
                     return False
                 values = {name: stored[name] for name in stored.files if name != "key"}
-        except (OSError, ValueError, KeyError, EOFError, zlib.error, BadZipFile):
+        except _DAMAGED:
             return False
         vars(self).update(values)
         return True
+
+
+def is_over(path: Path) -> bool:
+    """Whether the search in a file, as :meth:`Branching.save` writes it, has proved its target."""
+    try:
+        with np.load(path) as stored:
+            return not len(stored["ratio"])
+    except _DAMAGED:
+        return False
 
 
 def divided(

@@ -74,7 +74,8 @@ def constant(
         item: an upper or a lower bound.
         sizes: of the instances; by default the smallest ones at which the claim says something.
         limit: seconds of CPU time.
-        state: file in which a search that the limit ends is kept, and from which it goes on.
+        state: file in which the search is kept, and from which it goes on, until its certificate is
+            stored; see :func:`ratecheck._certify.branch.is_over`.
         doing: told how far it is.
 
     Raises:
@@ -227,17 +228,14 @@ class _Over:
                 branching = Branching(made, branching.target)
         searched = [branching]
         left = limit - (time.process_time() - start)
-        if not branching.done:
-            self._save(branching)
-        elif limit - left <= _LITTLE * limit:
+        self._save(branching)  # one that is over, too, until its certificate is stored
+        if branching.done and limit - left <= _LITTLE * limit:
             closer = Branching(branching.problem, self.low.ratio * (1 + CLOSE))
             with contextlib.suppress(Unscaled, _Larger):
                 self._go_on(closer, left)
                 searched.insert(0, closer)
         for one in sorted(searched, key=lambda branching: branching.proved):
             if np.isfinite(one.proved) and (certificate := self._confirmed(one)):
-                if self.state is not None and branching.done:
-                    self.state.unlink(missing_ok=True)
                 gap = "" if one.done else f"the gap is where {one.worst()}"
                 return certificate, gap
         if np.isfinite(branching.proved):

@@ -93,7 +93,7 @@ _USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 #: What is a claim and no file.
 _ID_OF_CLAIM = re.compile(r"[a-z0-9_]+\.(?!py$)[A-Za-z0-9_]+")
 #: Commands that go on where they were interrupted; the others begin anew.
-_RESUMED = ("audit", "bridge", "rates", "reproduce", "run", "sweep")
+_RESUMED = ("audit", "bridge", "certify", "rates", "reproduce", "run", "sweep")
 
 
 @app.command("list", epilog=examples("list", 'list "Lemma D.1"', "list fslora Figure 5 --json"))
@@ -662,8 +662,7 @@ def certify(
 
             certify_constants.prove(claims or (), sizes or (), limit, out, write, as_json, workers)
         else:
-            proofs = commands.prove(claims or (), results, limit, out, write, workers)
-            commands.show(proofs, as_json)
+            commands.prove(claims or (), results, limit, out, write, workers, as_json)
 
 
 @app.command("new", epilog=examples("new my_paper", "new my_paper --into papers"))
@@ -790,8 +789,7 @@ def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
 def _interrupted(arguments: Sequence[str] | None) -> str:
     """What is said after Ctrl-C: whether anything was kept that the same command goes on from."""
     words = sys.argv[1:] if arguments is None else arguments
-    command = next(iter(words), "")
-    resumes = command in _RESUMED or (command == "certify" and "--constant" in words)
+    resumes = next(iter(words), "") in _RESUMED
     return "interrupted" + "; the same command resumes" * resumes
 
 

@@ -42,8 +42,11 @@ def prove(
     out: Path,
     keep: Path | None,
     workers: int,
-) -> list[Any]:
-    """Prove these claims, or all; every certificate becomes a file of the folder ``out``.
+    as_json: bool,
+) -> None:
+    """Prove these claims, or all, and print what was proved.
+
+    Every certificate becomes a file of the folder ``out``.
 
     Args:
         references: as of ``ratecheck audit``.
@@ -54,41 +57,51 @@ def prove(
             are not whole papers or files, beside what it has of other claims. What it has of these
             claims stays where it says more and is verified.
         workers: how many claims are proved at a time.
+        as_json: print JSON.
     """
     from ratecheck._certify.prove import LIMIT, content
-    from ratecheck._certify.proving import prove_all
+    from ratecheck._certify.proving import proving
 
     with importing_within(limit):
         items = claims_of_command(references)
     for folder in filter(None, (out, keep)):
         check_writable("folder of certificates", folder)
     before = _before(out, keep, items)
-    tasks = [(results, before[item.id]) for item in items]
     proofs: list[Any] = [None] * len(items)
-    with progress_bar("certify") as progress:
-        work = prove_all(
-            _prove,
-            items,
-            tasks,
-            workers,
-            limit=LIMIT if limit is None else limit,
-            doing=progress.doing if progress else lambda what: None,
-        )
-        for number, (position, proof) in enumerate(work):
-            proofs[position] = proof
-            if proof.certificate is not None:
-                text = json.dumps(proof.certificate, indent=1) + "\n"
-                write_whole(out / kept.file_of(proof.id), text.encode())
-            if progress:
-                progress(number + 1, len(items))
-    if keep is not None:
-        whole = with_constants(keep, content(proofs, items), items)
-        if not all(one in papers.installed() or os.path.exists(one) for one in references):
-            whole = _beside_others(keep, whole, {item.id for item in items})
-        write_whole(keep / kept.FILE, kept.text(whole).encode())
-        write_whole(keep / kept.TABLES, kept.tables(whole).encode())
-        renew(items, keep)
-    return proofs
+    with proving(
+        _prove,
+        items,
+        [(results, before[item.id]) for item in items],
+        workers,
+        limit=LIMIT if limit is None else limit,
+        out=out,
+        given=[_counterexample(item, results) for item in items],
+    ) as each:
+        with progress_bar("certify") as progress:
+            work = each(progress.doing if progress else lambda what: None)
+            for number, (position, proof) in enumerate(work):
+                proofs[position] = proof
+                if proof.certificate is not None:
+                    text = json.dumps(proof.certificate, indent=1) + "\n"
+                    write_whole(out / kept.file_of(proof.id), text.encode())
+                if progress:
+                    progress(number + 1, len(items))
+        if keep is not None:
+            whole = with_constants(keep, content(proofs, items), items)
+            if not all(one in papers.installed() or os.path.exists(one) for one in references):
+                whole = _beside_others(keep, whole, {item.id for item in items})
+            write_whole(keep / kept.FILE, kept.text(whole).encode())
+            write_whole(keep / kept.TABLES, kept.tables(whole).encode())
+            renew(items, keep)
+        show(proofs, as_json)
+
+
+def _counterexample(item: Item, results: Path) -> str:
+    """What the file of a counterexample says, if there is one."""
+    try:
+        return replay_path(item, Records(results, writable=False)).read_text()
+    except (OSError, ValueError):
+        return ""
 
 
 def _before(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,7 @@ def prove(
         as_json: print JSON.
         workers: how many constants are enclosed at a time.
     """
-    from ratecheck._certify.proving import prove_all
+    from ratecheck._certify.proving import proving
     from ratecheck._certify.stated import check_sizes
 
     wanted = sizes_of_text(sizes) if sizes else None
@@ -68,36 +68,51 @@ def prove(
             check_sizes(item.entry, wanted)
     proofs: dict[int, Proof] = {}
     shown = 0
-    with progress_bar("constants") as progress:
-        work = prove_all(
-            _prove,
-            items,
-            [(wanted, out)] * len(items),
-            workers,
-            limit=LIMIT if limit is None else limit,
-            doing=progress.doing if progress else lambda what: None,
-        )
-        for position, proof in work:
-            proofs[position] = proof
-            if progress:
-                progress(len(proofs), len(items))
-            if proof.certificate is not None:
-                text = json.dumps(proof.certificate, indent=1) + "\n"
-                constant = proof.certificate["kind"] != "counterexample"
-                write_whole(out / kept.file_of(proof.id, constant=constant), text.encode())
-            while shown in proofs:  # in the order of the claims, however long each takes
-                if keep is not None:
-                    _merge(keep, proofs[shown])
-                if not as_json:
-                    say(console(), [line(proofs[shown])])
-                shown += 1
-    if keep is not None:
-        renew(bounds, keep)
-    if as_json:
-        ordered = [proofs[position] for position in range(len(items))]
-        print(
-            dump([{"id": p.id, "certificate": p.certificate, "reason": p.reason} for p in ordered])
-        )
+    with proving(
+        _prove,
+        items,
+        [(wanted, out)] * len(items),
+        workers,
+        limit=LIMIT if limit is None else limit,
+        out=out,
+        given=[wanted] * len(items),
+    ) as each:
+        with progress_bar("constants") as progress:
+            for position, proof in each(progress.doing if progress else lambda what: None):
+                proofs[position] = proof
+                if progress:
+                    progress(len(proofs), len(items))
+                if proof.certificate is not None:
+                    _write(proof.certificate, out)
+                while shown in proofs:  # in the order of the claims, however long each takes
+                    if keep is not None:
+                        _merge(keep, proofs[shown])
+                    if not as_json:
+                        say(console(), [line(proofs[shown])])
+                    shown += 1
+        if keep is not None:
+            renew(bounds, keep)
+        if as_json:
+            ordered = [proofs[position] for position in range(len(items))]
+            keys = ("id", "certificate", "reason")
+            print(dump([{key: getattr(one, key) for key in keys} for one in ordered]))
+
+
+def _write(certificate: Mapping[str, Any], out: Path) -> None:
+    """Write a certificate; then a search that is over is not kept any more."""
+    from ratecheck._certify.branch import is_over
+
+    name, broken = certificate["id"], certificate["kind"] == "counterexample"
+    text = json.dumps(certificate, indent=1) + "\n"
+    write_whole(out / kept.file_of(name, constant=not broken), text.encode())
+    state = _search(out, name)
+    if broken or is_over(state):
+        state.unlink(missing_ok=True)
+
+
+def _search(out: Path, name: str) -> Path:
+    """Where the search for a claim's constant is kept."""
+    return out / f"{name}.npz"
 
 
 def _prove(item: Item, sizes: Any, out: Path, limit: float, note: Note) -> Proof:
@@ -109,7 +124,7 @@ def _prove(item: Item, sizes: Any, out: Path, limit: float, note: Note) -> Proof
         told = f"ratio in [{gap[0]:.6g}, {gap[1]:.6g}]"
         note.at(f"{told}, {boxes:,} boxes, {waiting:,} left")
 
-    state = out / f"{item.id}.npz"
+    state = _search(out, item.id)
     with note.within(limit), computed() as spent:
         if not state.is_file():
             known = _known(item, sizes, out / kept.file_of(item.id, constant=True), limit)

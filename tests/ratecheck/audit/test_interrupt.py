@@ -44,18 +44,20 @@ def second(instance):
 
 
 class Group:
-    """An audit in a group of processes of its own."""
+    """A command in a group of processes of its own."""
 
     def __init__(self, sources: Path, home: Path, scratch: Path) -> None:
         self.home, self.scratch, self.out = home, scratch, home / "out"
         (home / "two.py").write_text(CLAIMS)
         self._sources = sources
 
-    def start(self, *, cached: bool) -> subprocess.Popen[str]:
+    def start(self, *words: str, cached: bool) -> subprocess.Popen[str]:
+        """Start ``audit`` with one worker, or the command of these words, on the file."""
         paths = {"PYTHONPATH": str(self._sources), "TMPDIR": str(self.scratch)}
         if not cached:
             paths["NUMBA_CACHE_DIR"] = str(self.home / "cache")
-        command = ["-m", "ratecheck", "audit", str(self.home / "two.py"), "--threads", "1"]
+        words = words or ("audit", "--threads", "1")
+        command = ["-m", "ratecheck", *words, str(self.home / "two.py")]
         return subprocess.Popen(
             [sys.executable, *command, "--out", str(self.out), "--json"],
             cwd=self._sources,
@@ -198,6 +200,67 @@ if multiprocessing.parent_process() is not None:
             os.kill(int(one.name), signal.SIGKILL)
         process.communicate()
     assert left == []
+
+
+#: The second one waits until it may go on; both say that they are evaluated.
+WAITING = """
+import pathlib, time
+from ratecheck import claim, interval
+HERE = pathlib.Path(__file__).parent
+
+def said(name):
+    with (HERE / name).open("a") as stream:
+        stream.write("once\\n")
+
+@claim(id="two.first", source="s", kind="upper", fields={"x": interval()}, text="false")
+def first(instance):
+    said("first")
+    return instance.x, instance.x / 2
+
+@claim(id="two.second", source="s", kind="upper", fields={"x": interval()}, text="false, later")
+def second(instance):
+    said("second")
+    while not (HERE / "go").exists():
+        time.sleep(0.02)
+    return instance.x, instance.x / 2
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_proofs_go_on_where_they_were_stopped(group: Group, name: str, threads: int) -> None:
+    """Nobody is left, and what was proved is not proved again."""
+    (group.home / "two.py").write_text(WAITING)
+    words = ("certify", "--threads", str(threads))
+    process = group.start(*words, cached=True)
+    try:
+        until = time.monotonic() + STUCK
+        while not ((group.out / "two.first.json").exists() and (group.home / "second").exists()):
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        if name == "SIGINT":
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.send_signal(getattr(signal, name))
+        # it ends when nobody has these pipes any more: no worker, and not who starts workers
+        printed, said = process.communicate(timeout=STUCK)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    assert (printed, process.returncode) == ("", -getattr(signal, name))
+    if name != "SIGKILL":
+        assert said == "ratecheck: interrupted; 1 of 2 claims are saved, the same command resumes\n"
+        assert list(group.scratch.iterdir()) == []
+    (group.home / "go").touch()
+    before = (group.home / "first").read_text()
+    printed, said = group.start(*words, cached=True).communicate(timeout=STUCK)
+    assert said == ""
+    assert [one["certificate"]["kind"] for one in json.loads(printed)] == ["counterexample"] * 2
+    assert (group.home / "first").read_text() == before
+    names = sorted(path.name for path in group.out.iterdir())
+    assert names == ["two.first.json", "two.second.json"]
 
 
 #: The command, interrupted where it is told to be.

@@ -24,7 +24,7 @@ from linsys.linalg.boxes import coordinates
 from linsys.linalg.boxes_arithmetic import box_arithmetic
 from ratecheck._certify import constant_search, constants, ratios
 from ratecheck._certify.against_claims import Refused, verify
-from ratecheck._certify.branch import Branching, grown
+from ratecheck._certify.branch import Branching, grown, is_over
 from ratecheck._certify.check import apart
 from ratecheck._certify.cover import Coordinate, Cover, charts_of
 from ratecheck._certify.enclosures import Unprovable
@@ -570,12 +570,25 @@ def test_a_search_that_is_killed_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(KeyboardInterrupt):
         long_search(state, killed)
     kept_state = state.read_bytes()
+    assert not is_over(state)
     assert counts[0] < counts[1] < counts[2]
     again: list[int] = []
     content, reason = long_search(state, lambda boxes, left, gap: again.append(boxes))
     assert content is not None, reason
     assert again[0] == counts[2]  # two steps were kept, and the third is done again
-    assert not state.exists()  # it is finished
+    # it is over, and goes on from its end until the certificate is stored, whose search is removed
+    assert is_over(state)
+    assert long_search(state, lambda boxes, left, gap: None) == (content, reason)
+    with monkeypatch.context() as patched:
+        patched.setattr(constant_search, "_LITTLE", -1.0)  # without a second, closer one
+        again.clear()
+        assert long_search(state, lambda boxes, left, gap: again.append(boxes))[0] is not None
+        assert again == []
+    certify_constants._write(content, tmp_path)
+    assert is_over(state)  # of another claim
+    state.rename(tmp_path / f"{content['id']}.npz")
+    certify_constants._write(content, tmp_path)
+    assert list(tmp_path.glob("*.npz")) == []
     for damaged in (kept_state[: len(kept_state) // 2], b"PK", b""):
         state.write_bytes(damaged)
         again.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,10 @@ import pytest
 from ratecheck._certify import in_workers as workers_module
 from ratecheck._certify.in_workers import Answer, Note, in_workers
 from ratecheck._certify.prove import Proof
-from ratecheck._certify.proving import _proof_of
+from ratecheck._certify.proving import _proof_of, proving
+from ratecheck._certify.unfinished import FOLDER
+from ratecheck._discover.catalogue import Item
+from ratecheck._processes.interrupts import Interrupted
 from tests.ratecheck.certify._files import ClaimsOf
 
 HERE = Path(__file__).parent
@@ -151,3 +154,76 @@ def _waits(name: str, note: Note) -> str:
         note.at(f"ratio in [{step}, 31]")
         time.sleep(0.1)
     return name
+
+
+def proved_here(item: Item, text: str, limit: float, note: Note) -> Proof:
+    """What the tests have proved; its calls are counted in a file."""
+    with Path(text).open("a") as stream:
+        stream.write(f"{item.id}\n")
+    return Proof(item.id, {"id": item.id, "number": 0.1}, f"{limit:g}")
+
+
+def test_what_a_stopped_command_has_proved_is_not_proved_again(tmp_path: Path) -> None:
+    items = [FALSE.items[name] for name in ("square", "root", "tie")]
+    calls = tmp_path / "calls"
+
+    def prove(stop: int, given: str = "a", limit: float = 60.0) -> list[Proof | None]:
+        proofs: list[Proof | None] = [None] * len(items)
+        tasks = [(str(calls),)] * len(items)
+        begun = proving(
+            proved_here, items, tasks, 1, limit=limit, out=tmp_path, given=[given] * len(items)
+        )
+        with begun as each:
+            for number, (position, proof) in enumerate(each(lambda what: None)):
+                if number == stop:
+                    raise KeyboardInterrupt
+                proofs[position] = proof
+        return proofs
+
+    def counted() -> int:
+        """Calls for the first claim; one for the next may begin before it is asked for."""
+        return calls.read_text().split().count("mine.square")
+
+    for done in (1, 2):  # the proof of the claim at which it was stopped is kept as well
+        with pytest.raises(Interrupted):
+            prove(done - 1)
+        folder = tmp_path / FOLDER
+        assert len(list(folder.iterdir())) == done
+        assert counted() == 1
+    whole = prove(3)
+    assert [proof and (proof.id, proof.certificate) for proof in whole] == [
+        (item.id, {"id": item.id, "number": 0.1}) for item in items
+    ]
+    assert counted() == 1
+    assert not folder.exists()
+    assert prove(3) == whole  # it was over: all is proved anew
+    assert counted() == 2
+    for others in ({"given": "b"}, {"limit": 61.0}):
+        with pytest.raises(Interrupted):
+            prove(0)
+        before = counted()
+        prove(3, **others)  # type: ignore[arg-type]
+        assert counted() == before + 1
+        assert not folder.exists()
+    with pytest.raises(Interrupted):
+        prove(0)
+    (path,) = folder.iterdir()
+    path.write_text(path.read_text().replace("0.1", "0.2"))
+    before = counted()
+    assert prove(3) == whole
+    assert counted() == before + 1
+
+
+def test_ctrl_c_says_how_many_claims_are_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def struck(*arguments: Any, **options: Any) -> Iterator[tuple[int, Answer[Proof]]]:
+        yield 0, Answer(Proof("mine.square"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ratecheck._certify.proving.in_workers", struck)
+    items = [FALSE.items[name] for name in ("square", "root")]
+    begun = proving(proved_here, items, [()] * 2, 1, limit=1.0, out=tmp_path, given=[""] * 2)
+    said = "1 of 2 claims are saved, the same command resumes"
+    with pytest.raises(Interrupted, match=said), begun as each:
+        list(each(lambda what: None))
