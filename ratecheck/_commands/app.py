@@ -178,6 +178,7 @@ def run(
     settings: Settings = None,
     redraw: Redraw = False,
     no_figures: NoFigures = False,
+    verbose: Verbose = False,
     scheduler: Scheduler = None,
 ) -> None:
     """Run experiments: table, figure and verdict. What is finished is kept; a rerun resumes."""
@@ -194,7 +195,7 @@ def run(
     alone = len(ids) == len(references) == 1 and (references == ids or is_reference(ids[0]))
     _say_where(out)
     with runs.scheduled(scheduler, out, job.threads):
-        _run(job, references, as_json, alone=alone)
+        _run(job, references, as_json, alone=alone, in_full=verbose)
     _exit(not broken)
 
 
@@ -437,20 +438,29 @@ def _begin_with_models() -> None:
     logging.getLogger("lora_bridge").setLevel(logging.INFO)
 
 
-def _run(job: Job, references: Sequence[str], as_json: bool, *, alone: bool) -> None:
+def _run(
+    job: Job, references: Sequence[str], as_json: bool, *, alone: bool, in_full: bool = True
+) -> None:
     from ratecheck._commands import runs
     from ratecheck._report import experiments, terminal
 
     for reference in references:  # wrong arguments are found before the first computation
         job.prepare(reference)
     outcomes, failed = [], list[str]()
+    each = in_full or len(references) <= experiments.MANY
     for outcome in runs.perform_each(job, references, _collected(failed)):
         outcomes.append(outcome)
-        if not as_json:
-            experiments.show(outcomes[-1])
+        if as_json:
+            continue
+        if each:
+            experiments.show(outcome)
+        else:
+            experiments.show_line(outcome)
     if as_json:
         dicts = [experiments.plain(outcome) for outcome in outcomes]
         print(terminal.dump(dicts[0] if alone else dicts))
+    elif not each:
+        experiments.show_counts(outcomes, "Checks")
     runs.figures_or_error(outcomes)
     _exit(all(outcome.ok for outcome in outcomes) and not failed)
 
@@ -464,6 +474,7 @@ def rates(
     threads: Threads = None,
     out: Out = RESULTS,
     as_json: Json = False,
+    verbose: Verbose = False,
     scheduler: Scheduler = None,
 ) -> None:
     """Measure the rates of a paper: predicted and measured exponents with intervals.
@@ -485,7 +496,8 @@ def rates(
         rows = [{"experiment": name, **experiments.plain_check(check)} for name, check in checks]
         print(terminal.dump(rows))
     else:
-        experiments.show_rates(outcomes, title=f"Rates of {paper or 'this project'}")
+        title = f"Rates of {paper or 'this project'}"
+        experiments.show_rates(outcomes, title, in_full=verbose)
     _exit(all(outcome.ok for outcome in outcomes) and not broken)
 
 
@@ -581,6 +593,7 @@ def audit(
     constant: Constant = False,
     replay: Replay = None,
     write: Write = None,
+    verbose: Verbose = False,
     scheduler: Scheduler = None,
 ) -> None:
     """Search for counterexamples of claims; what is judged is kept, and a rerun resumes."""
@@ -612,7 +625,7 @@ def audit(
             results = audits.judge(
                 claims or (), out, effort, seed, workers, limit, write, broken=told
             )
-        audits.show(results, out, as_json)
+        audits.show(results, out, as_json, in_full=verbose)
         _exit(all(result.ok for result in results) and not broken)
 
 
@@ -633,6 +646,7 @@ def certify(
     write: Keep = None,
     constant: Enclose = False,
     sizes: Sizes = None,
+    verbose: Verbose = False,
     scheduler: Scheduler = None,
 ) -> None:
     """Prove what is said of claims, by exact arithmetic, and write certificates.
@@ -660,9 +674,11 @@ def certify(
         if constant or sizes:
             from ratecheck._commands import certify_constants
 
-            certify_constants.prove(claims or (), sizes or (), limit, out, write, as_json, workers)
+            certify_constants.prove(
+                claims or (), sizes or (), limit, out, write, as_json, verbose, workers
+            )
         else:
-            commands.prove(claims or (), results, limit, out, write, workers, as_json)
+            commands.prove(claims or (), results, limit, out, write, workers, as_json, verbose)
 
 
 @app.command("new", epilog=examples("new my_paper", "new my_paper --into papers"))

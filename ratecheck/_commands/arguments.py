@@ -204,7 +204,8 @@ Redraw = Annotated[
     bool, typer.Option("--redraw", help="Draw from stored results; compute nothing.")
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Print every check, not the summary alone.")
+    bool,
+    typer.Option("--verbose", "-v", help="Print every row, not the summary alone."),
 ]
 NoFigures = Annotated[bool, typer.Option("--no-figures", help="Write no figures.")]
 Quick = Annotated[bool, typer.Option("--quick", help="A short run, to see that it works.")]

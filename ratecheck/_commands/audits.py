@@ -13,7 +13,7 @@ from ratecheck._discover.catalogue import Item, claims_of_command, find_claims
 from ratecheck._discover.user_file import importing_within
 from ratecheck._experiment.model import Config
 from ratecheck._names import check_name
-from ratecheck._report import export, verdicts
+from ratecheck._report import export, overview, verdicts
 from ratecheck._report.kept import kept
 from ratecheck._report.terminal import dump, progress_bar
 from ratecheck._search.search import EFFORTS
@@ -69,15 +69,26 @@ def judge(
 
 
 def show(
-    results: Sequence[Result], out: Path, as_json: bool = False, *, tables: bool = True
+    results: Sequence[Result],
+    out: Path,
+    as_json: bool = False,
+    *,
+    tables: bool = True,
+    in_full: bool = True,
 ) -> None:
-    """Print verdicts: one JSON array with one object per claim, or tables, or the sums alone."""
+    """Print verdicts: one JSON array with one object per claim, or tables, or the sums alone.
+
+    Of many claims there are the sums of each section alone, if not ``in_full``.
+    """
+    records = Records(out, writable=False)
     if not tables:
-        verdicts.show_summary(results, Records(out, writable=False))
+        verdicts.show_summary(results, records)
     elif as_json:
         print(dump([verdicts.plain(result) for result in results]))
+    elif len(results) > overview.MANY and not in_full:
+        overview.show_verdicts(results, records)
     else:
-        verdicts.show_results(results, Records(out, writable=False))
+        verdicts.show_results(results, records)
 
 
 def list_or_describe(

@@ -19,11 +19,12 @@ from ratecheck._discover.user_file import importing_within
 from ratecheck._processes.limit import computed
 from ratecheck._report.export import renew
 from ratecheck._report.kept import found_before, replay_path
-from ratecheck._report.terminal import console, dump, progress_bar, show_list
+from ratecheck._report.proofs import plain, show
+from ratecheck._report.terminal import dump, progress_bar
 from ratecheck._store.files import check_writable, write_whole
 from ratecheck._verdicts import certificates as kept
-from ratecheck._verdicts.certificates import in_words, of_constants, short
-from ratecheck._verdicts.evidence import of_certificate, strength
+from ratecheck._verdicts.certificates import in_words
+from ratecheck._verdicts.evidence import strength
 from ratecheck._verdicts.records import Records
 from ratecheck._verdicts.verdict import replay
 
@@ -43,6 +44,7 @@ def prove(
     keep: Path | None,
     workers: int,
     as_json: bool,
+    in_full: bool,
 ) -> None:
     """Prove these claims, or all, and print what was proved.
 
@@ -58,6 +60,7 @@ def prove(
             claims stays where it says more and is verified.
         workers: how many claims are proved at a time.
         as_json: print JSON.
+        in_full: print a row for each claim, also of many.
     """
     from ratecheck._certify.prove import LIMIT, content
     from ratecheck._certify.proving import proving
@@ -93,7 +96,10 @@ def prove(
             write_whole(keep / kept.FILE, kept.text(whole).encode())
             write_whole(keep / kept.TABLES, kept.tables(whole).encode())
             renew(items, keep)
-        show(proofs, as_json)
+        if as_json:
+            print(plain(proofs))
+        else:
+            show(proofs, out, in_full=in_full)
 
 
 def _counterexample(item: Item, results: Path) -> str:
@@ -192,39 +198,6 @@ def _stored_instance(path: Path, claim: Claim, limit: float) -> Mapping[str, Any
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError):
         return None
     return instance if broken else None
-
-
-def show(proofs: Sequence[Any], as_json: bool) -> None:
-    """Print what was proved, and why the others were not."""
-    if as_json:
-        print(
-            dump([{"id": p.id, "certificate": p.certificate, "reason": p.reason} for p in proofs])
-        )
-        return
-    rows = []
-    for proof in proofs:
-        one = proof.certificate
-        took = "" if one is None or "seconds" not in one else f"{one['seconds']:.3g}"
-        if one is None:
-            rows.append([proof.id, "", "", "", f"not proved: {proof.reason}"])
-        elif one["kind"] == "counterexample":
-            case = one["cases"][0]
-            sides = f"{short(case['measured'][0])} and {short(case['bound'][0])}"
-            told = [
-                str(one["bits"] or ""),
-                took,
-                f"{of_certificate(one)}: {sides}{of_constants(one)}",
-            ]
-            told[-1] += f"; {proof.reason}" * bool(proof.reason)
-            rows.append([proof.id, one["arithmetic"], *told])
-        else:
-            arithmetic = one["arithmetic"].removesuffix(" at random points")
-            more = f"; {proof.reason}" * bool(proof.reason)
-            rows.append([proof.id, arithmetic, "", took, f"{in_words(one)}{more}"])
-    headers = ["claim", "arithmetic", "bits", "CPU seconds", "what is proved, or why not"]
-    show_list(headers, rows, headers[-1:], "Certificates")
-    proved = sum(proof.certificate is not None for proof in proofs)
-    console().print(f"{proved} of {len(proofs)} claims have a certificate.")
 
 
 def check(

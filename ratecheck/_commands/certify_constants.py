@@ -16,7 +16,9 @@ from ratecheck._discover.catalogue import Item, claims_of_command
 from ratecheck._discover.user_file import importing_within
 from ratecheck._processes.limit import TimeLimit, computed, time_limit
 from ratecheck._report.export import renew
-from ratecheck._report.terminal import console, dump, progress_bar, say
+from ratecheck._report.overview import MANY, show_proofs
+from ratecheck._report.proofs import plain
+from ratecheck._report.terminal import console, progress_bar, say
 from ratecheck._store.files import check_writable, write_whole
 from ratecheck._verdicts import certificates as kept
 
@@ -37,6 +39,7 @@ def prove(
     out: Path,
     keep: Path | None,
     as_json: bool,
+    in_full: bool,
     workers: int,
 ) -> None:
     """Enclose the constants of these bounds and print them; certificates become files of ``out``.
@@ -49,6 +52,7 @@ def prove(
         out: folder of the certificates, and of searches that a limit ended, which go on there.
         keep: folder whose certificates.json gets the certificates of claims that have no other.
         as_json: print JSON.
+        in_full: print a line for each claim, also of many.
         workers: how many constants are enclosed at a time.
     """
     from ratecheck._certify.proving import proving
@@ -67,7 +71,7 @@ def prove(
         if wanted is not None and isinstance(item.entry, Claim):
             check_sizes(item.entry, wanted)
     proofs: dict[int, Proof] = {}
-    shown = 0
+    shown, each_line = 0, not as_json and (in_full or len(items) <= MANY)
     with proving(
         _prove,
         items,
@@ -87,15 +91,16 @@ def prove(
                 while shown in proofs:  # in the order of the claims, however long each takes
                     if keep is not None:
                         _merge(keep, proofs[shown])
-                    if not as_json:
+                    if each_line:
                         say(console(), [line(proofs[shown])])
                     shown += 1
         if keep is not None:
             renew(bounds, keep)
+        ordered = [proofs[position] for position in range(len(items))]
         if as_json:
-            ordered = [proofs[position] for position in range(len(items))]
-            keys = ("id", "certificate", "reason")
-            print(dump([{key: getattr(one, key) for key in keys} for one in ordered]))
+            print(plain(ordered))
+        elif not each_line:
+            show_proofs(ordered, str(out))
 
 
 def _write(certificate: Mapping[str, Any], out: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ _STYLES = {None: "yellow", False: "bold red"}
 _HEADERS = ("check", "predicted", "measured", "interval", "verdict")
 #: Verdicts of an interval that say no more than the outcome of the check.
 _PLAIN = ("confirmed", "consistent", "violated", "not decided")
+#: More rows of checks than these, or tables of experiments, do not fit on one screen.
+_ROWS, MANY = 20, 4
 #: So many failures are named, then how many more there are, so that all fits on one screen.
 _NAMED = 10
 
@@ -40,8 +43,33 @@ def show(outcome: Outcome) -> None:
     say(screen, [f"- {note}" for note in outcome.notes] + [str(p) for p in outcome.figures])
 
 
-def show_rates(outcomes: Sequence[Outcome], title: str) -> None:
-    """Print the checks of several experiments in one table, then their notes, each once."""
+def show_line(outcome: Outcome) -> None:
+    """Print of an experiment among many whether its checks hold, and where its figures are."""
+    path = f": {outcome.figures[0]}" if outcome.figures else ""
+    of_this_run = outcome.notes[len(outcome.analysis.notes) :]
+    notes = [f"- {note}" for note in of_this_run]
+    say(console(), [f"{outcome.experiment.id}: {said(outcome)}{path}", *notes])
+
+
+def show_counts(outcomes: Sequence[Outcome], title: str) -> None:
+    """Print how the checks of each experiment came out, and which do not agree with the paper."""
+    screen = console()
+    screen.print(_counts("experiment", {o.experiment.id: [o] for o in outcomes}, title))
+    others = ("contradicts the paper", "undecided")
+    told = _failing(outcomes)
+    for name in others:
+        told += _named(name.capitalize(), outcomes, partial(_says, name))
+    say(screen, [*told, "Every check: the same command with --verbose (-v)"])
+
+
+def show_rates(outcomes: Sequence[Outcome], title: str, *, in_full: bool = False) -> None:
+    """Print the checks of several experiments in one table, then their notes, each once.
+
+    Of many checks, how they came out by experiment, if not ``in_full``.
+    """
+    if sum(len(outcome.analysis.checks) for outcome in outcomes) > _ROWS and not in_full:
+        show_counts(outcomes, title)
+        return
     _show_checks(outcomes, title)
     notes = dict.fromkeys(f"- {note}" for outcome in outcomes for note in outcome.notes)
     say(console(), list(notes))
@@ -64,20 +92,35 @@ def show_summary(
         _show_checks(outcomes, "Predicted against measured")
     if outcomes:
         screen.print(_by_paper(outcomes))
-    fails = [
-        f"Fails: {outcome.experiment.id}: {check.name}"
-        for outcome in outcomes
-        for check in outcome.analysis.checks
-        if check.ok is False
-    ]
-    more = [f"Fails: {len(fails) - _NAMED} more"] if len(fails) > _NAMED else []
     broken = [f"Did not run: {', '.join(failures)}"] if failures else []
     places = [
         f"Figures: {root / 'figures'}",
         f"Every check: {index}",
         f"For programs: {program}",
     ]
-    say(screen, [*fails[:_NAMED], *more, *broken, *places])
+    say(screen, [*_failing(outcomes), *broken, *places])
+
+
+def _failing(outcomes: Sequence[Outcome]) -> list[str]:
+    """The checks that fail, a line for each as far as they fit."""
+    return _named("Fails", outcomes, lambda check: check.ok is False)
+
+
+def _says(outcome: str, check: Check) -> bool:
+    """Whether a check that does not fail says this of the paper."""
+    return check.ok is not False and check.outcome == outcome
+
+
+def _named(what: str, outcomes: Sequence[Outcome], holds: Callable[[Check], bool]) -> list[str]:
+    """The checks of which something holds, a line for each as far as they fit."""
+    lines = [
+        f"{what}: {outcome.experiment.id}: {check.name}"
+        for outcome in outcomes
+        for check in outcome.analysis.checks
+        if holds(check)
+    ]
+    more = [f"{what}: {len(lines) - _NAMED} more"] if len(lines) > _NAMED else []
+    return [*lines[:_NAMED], *more]
 
 
 def by_outcome(checks: Iterable[Check]) -> dict[str, int]:
@@ -90,18 +133,25 @@ def _by_paper(outcomes: Sequence[Outcome]) -> Table:
     """How many checks of each paper, and of all, came out how."""
     papers = dict.fromkeys(outcome.experiment.paper for outcome in outcomes)
     groups = {p: [o for o in outcomes if o.experiment.paper == p] for p in papers}
+    return _counts("paper", groups, "Checks of figures and rates")
+
+
+def _counts(what: str, groups: Mapping[str, Sequence[Outcome]], title: str) -> Table:
+    """How many checks of each group, and of all, came out how."""
+    groups = dict(groups)
     if len(groups) > 1:
-        groups["all"] = list(outcomes)
+        groups["all"] = [outcome for part in groups.values() for outcome in part]
     counts = {
         name: by_outcome(check for o in part for check in o.analysis.checks)
         for name, part in groups.items()
     }
     columns = [outcome for outcome in OUTCOMES if any(outcome in c for c in counts.values())]
+    number = [[str(len(part))] if what == "paper" else [] for part in groups.values()]
     rows = [
-        [name, str(len(groups[name])), *(str(outcomes_of.get(column, 0)) for column in columns)]
-        for name, outcomes_of in counts.items()
+        [name, *experiments, *(str(outcomes_of.get(column, 0)) for column in columns)]
+        for experiments, (name, outcomes_of) in zip(number, counts.items(), strict=True)
     ]
-    return tabulate(("paper", "experiments", *columns), rows, "Checks of figures and rates")
+    return tabulate((what, *["experiments"][: what == "paper"], *columns), rows, title)
 
 
 def said(outcome: Outcome) -> str:

@@ -53,7 +53,7 @@ def show_results(results: Sequence[Result], records: Records) -> None:
         show_list(headers, rows, ("source",), title, styles)
     told = [r for r in results if not r.ok or r.verdict.verdict == "violated"]
     for result in sorted(told, key=lambda r: not r.ok):  # surprises last, next to the summary
-        say(screen, ["", *_explained(result, records)])
+        say(screen, ["", *explained(result, records)])
     for result in told_in_float64(results):
         say(screen, ["", f"{result.item.id}: {result.verdict.verdict}, {result.verdict.reason}"])
     say(screen, ["", *summary(results, records)])
@@ -192,7 +192,7 @@ def show_claim(item: Item, records: Records, correction: Item | None) -> None:
         lines += ["", "Instances:", *(f"  {line}" for line in assumptions(entry.space))]
     if isinstance(entry, StatisticalClaim):
         lines += ["", "Samples:", *(f"  {line}" for line in _sampling(entry))]
-    lines += ["", *(_explained(_simplified(last), records, best=True) if last else _unjudged(item))]
+    lines += ["", *(explained(_simplified(last), records, best=True) if last else _unjudged(item))]
     if correction is not None:
         text = " ".join(correction.entry.text.split())
         lines += ["", f"Corrected: {correction.id}", text]
@@ -335,7 +335,7 @@ def _style(result: Result) -> str:
     return _STYLES.get(result.verdict.verdict, "") if result.ok else "bold red"
 
 
-def _explained(result: Result, records: Records, *, best: bool = False) -> list[str]:
+def explained(result: Result, records: Records, *, best: bool = False) -> list[str]:
     """A verdict in a few lines: both sides, the counterexample, why, and what to do with it.
 
     Where there is no counterexample, the tightest instance stands in its place if ``best``.
