@@ -1,13 +1,16 @@
-"""Check the upper end of a constant over boxes: ``python check_constant.py FILE``.
+"""Check both ends of a constant over boxes: ``python check_constant.py FILE``.
 
 Besides the standard library it needs python-flint alone. A constant's ``formula`` begins with a
-line ``@ [[..], [[[low, high], ..], ..]]``: which inputs are whole numbers, and the boxes. A program
-as check_formula.py has it follows, whose ``in >=`` and ``in >`` have that sign in all boxes, and
-whose leaves name T and B of every entry. T <= q B, q the upper end of ``ratio``, is shown by branch
-and bound. A line lies in its enclosure in Arb, and in m + sum d_i (x_i - c_i), m its value in the
-middle c, d all its generalized derivatives over the box (the mean value theorem). Every leaf that
-open comparisons leave has to hold where it has values. Where derivatives say at which end of an
-input's range each q B - T is least, that end is all that is looked at.
+line ``@ [[..], [[[low, high], ..], ..]]``: which coordinates are whole numbers, null of constants
+that were rounded, and the boxes. A program as check_formula.py has it follows, whose ``in >=`` and
+``in >`` have that sign in all boxes, and whose leaves name T, B, t and b of every entry; t and b
+are T and B without common factors. Coordinates of no instance have a leaf without entries.
+
+Upper end: t <= q b is shown by branch and bound. A line lies in its enclosure in Arb, and in m +
+sum d_i (x_i - c_i), m its value in the middle c, d all its generalized derivatives over the box.
+Every leaf that open comparisons leave has to hold where it has values. Where each q b - t is least
+at one end of a range by its derivatives, that end is all that is looked at. Lower end: at the point
+``at``, and with all values of rounded constants, every such leaf has an entry with T >= low B > 0.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import operator as op
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,17 +30,20 @@ import flint
 from flint import arb, fmpq
 
 KIND, BITS, WORK = [1, "constant"], 128, 100_000_000
-_LONGEST, _GIVEN = 20_000_000, {"const": (1,), "in": (0, 1)}
-UNDECIDED = "NOTHING WAS DECIDED: it has no formula of a constant"
+_LONGEST, _EXACT, _GIVEN = 20_000_000, 4096, {"const": (1,), "in": (0, 1)}
 SHOWN = "T <= q B in all boxes of the formula that it carries, where it has values"
-LEFT = "Not decided: that T and B are the claim's, that the boxes hold all instances, the lower end"
-ILL = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, zlib.error)
-_TAKES = dict.fromkeys(("neg", "abs", "root", "length", "exp", "log"), 1)
-_TAKES |= dict.fromkeys(("+", "-", "*", "/", "max", "min"), 2)
-_METHODS = {"+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", "abs": "__abs__"}
+FOUND = "T >= low B and B > 0 at the point of a box that it names"
+LEFT = "Not decided: that T, B, t and b are the claim's, that the boxes hold all instances"
+_ODD = LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError
+ILL = *_ODD, zlib.error
+_PLAIN: Any = {"+": op.add, "-": op.sub, "*": op.mul, "/": op.truediv, "neg": op.neg, "abs": abs}
+_RATIONAL, _BALL = _PLAIN | {"max": max, "min": min}, _PLAIN | {"max": arb.max, "min": arb.min}
+_BALL |= {"exp": arb.exp, "log": arb.log, "root": arb.sqrt, "length": arb.sqrt}
+_TAKES = {name: 2 if name in ("+", "-", "*", "/", "max", "min") else 1 for name in _BALL}
+_RELATIONS = {"<": (op.lt, op.ge), "<=": (op.le, op.gt), "==": (op.eq, op.ne)}
+_RELATIONS |= {">": (op.gt, op.le), ">=": (op.ge, op.lt), "!=": (op.ne, op.eq)}
 _NAN, _ZERO = arb("nan"), arb(0)
 Box = list[tuple[Fraction, Fraction]]
-Line = tuple[str, list[int], str]
 
 
 class Open(Exception):
@@ -53,107 +60,75 @@ def unpacked(text: str) -> str:
 
 
 class Program:
-    """A formula: which inputs are whole numbers, the boxes, the lines and the tree of its cases."""
+    """A formula: whole numbers, boxes, lines and the tree of its cases, with t and b or T and B."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, upper: bool = True) -> None:
         head, _, rest = text.partition("\n")
-        whole, boxes = json.loads(head.removeprefix("@ "))
-        self.whole: list[bool] = [one is True for one in whole]
+        self.whole, boxes = json.loads(head.removeprefix("@ "))
         self.boxes: list[Box] = [[(number(a), number(b)) for a, b in box] for box in boxes]
-        self.lines, self.tree, self.signs = list[Line](), list[Line](), list[bool]()
-        self.most: dict[int, Fraction] = {}  # the largest value of every input, by its line
-        cases = 1
+        self.lines, self.tree = (list[tuple[str, list[int], str]]() for _ in range(2))
+        self.inputs, cases = dict[int, str](), 1  # the lines of the inputs, and their signs
         for place, line in enumerate(rest.split("\n")):
             name, *words = line.split(" ")
             if name in ("?", "=") and cases > 0:
-                cases += 1 if name == "?" else -1
                 relation = words.pop(0) if name == "?" else ""
-                of, fits = [int(word) for word in words], len(words) % 2 == 0
-                self.tree.append((name, of, relation))
+                of, cases = [int(word) for word in words], cases + (1 if relation else -1)
+                fits = len(of) == 2 if relation else len(of) % 4 == 0
+                sides = of if relation else [k for n, k in enumerate(of) if n % 4 // 2 == upper]
+                self.tree.append((name, sides, relation))
             else:
-                of = [place - int(word) for word in words[: _TAKES.get(name, 0)]]
-                more = len(words) - len(of) in _GIVEN.get(name, (0,) * (name in _TAKES))
-                fits = more and len(of) == _TAKES.get(name, 0) and place == len(self.lines)
-                self.lines.append((name, of, " ".join(words[len(of) :])))
-                if name == "in":
-                    self.most[place] = max(box[len(self.most)][1] for box in self.boxes)
-                self.signs.append(self._sign(*self.lines[-1]))
+                n = _TAKES.get(name, 0)
+                of, given = [place - int(word) for word in words[:n]], " ".join(words[n:])
+                fits = place == len(self.lines) and len(words) - n in _GIVEN.get(name, (0,) * n)
+                self.lines.append((name, of, given))
+                self.inputs |= {place: given} if name == "in" else {}
             if not fits or not all(0 <= k < min(place, len(self.lines)) for k in of):
                 raise ValueError(f"line {place} must be of earlier ones; found {line!r:.40}")
-        self.inputs = list(self.most)
-        for box in self.boxes:
-            for (low, high), k, whole in zip(box, self.inputs, self.whole, strict=True):
-                fits = low <= high and {"": True, ">=": low >= 0, ">": low > 0}[self.lines[k][2]]
-                if not fits or (whole and not low.denominator == high.denominator == 1):
-                    raise ValueError("`formula` must have intervals of the signs of its inputs")
-        if cases or not self.boxes or not any(of for kind, of, _ in self.tree if kind == "="):
-            raise ValueError("`formula` must have boxes, and a program all its cases, with sides")
-        self.used = [any(k in of for _, of, _ in self.lines + self.tree) for k in self.inputs]
+        needed = {k for _, of, _ in self.tree for k in of}
+        for place in reversed(range(len(self.lines))):
+            needed |= {*self.lines[place][1]} if place in needed else set()
+        self.used, self.order = [k in needed for k in self.inputs], sorted(needed - {*self.inputs})
+        sides = [k for kind, of, _ in self.tree if kind == "=" for k in of]
+        if cases or not sides or not self.boxes or not all(map(self.fits, self.boxes)):
+            raise ValueError("`formula` must have boxes of its inputs, and cases with sides")
 
-    def _sign(self, name: str, of: list[int], rest: str) -> bool:
-        """Whether a number is negative nowhere, by its form."""
-        each = [self.signs[place] for place in of]
-        if name in ("in", "const"):
-            return rest in (">=", ">") if name == "in" else rest[:1].isdecimal()
-        if name in ("exp", "abs", "root", "length") or (name == "*" and of[0] == of[1]):
-            return True
-        if name == "-" and of[1] in self.most and self.lines[of[0]][2][:1].isdecimal():
-            return number(self.lines[of[0]][2]) >= self.most[of[1]]
-        return name in ("+", "*", "/", "min", "max") and (any(each) if name == "max" else all(each))
+    def fits(self, box: Box, within: Box | None = None) -> bool:
+        """Whether intervals are of the inputs' signs, of whole numbers, and within a box."""
+        every: Any = zip(box, within or box, self.inputs.values(), self.whole, strict=True)
+        for (low, high), (least, most), sign, whole in every:
+            some = least <= low <= high <= most and {"": True, ">=": low >= 0, ">": low > 0}[sign]
+            if not some or (whole is True and not low.denominator == high.denominator == 1):
+                return False
+        return True
 
 
 class Enclosed:
     """The lines of a program over a box: with derivatives, and their values in the middle."""
 
     def __init__(self, program: Program, box: Box) -> None:
-        self.program, self.box = program, box
-        middle = [(low + high) / 2 for low, high in box]
-        away = enumerate(around(a - m, b - m) for (a, b), m in zip(box, middle, strict=True))
-        self.away = {i: ball for i, ball in away if box[i][0] < box[i][1]}
+        self.program, self.box, self.away = program, box, dict[int, Any]()
         self.over, self.centre = [[_NAN] * len(program.lines) for _ in range(2)]
         self.slopes: list[dict[int, Any]] = [{}] * len(program.lines)
-        for place, line in enumerate(program.lines):
-            if line[0] == "in":
-                i = program.inputs.index(place)
-                value, centre = around(*box[i]), around(middle[i], middle[i])
-                slopes = {i: arb(1)} if i in self.away else {}
-            else:
-                value, slopes, centre = self._line(line)
-                near = self.near(centre, slopes)
-                if slopes and near.is_finite() and value.is_finite() and value.overlaps(near):
-                    value = value.intersection(near)
-            if program.signs[place] and value.is_finite():
-                value = value.nonnegative_part()
-            self.over[place], self.slopes[place], self.centre[place] = value, slopes, centre
+        for i, (place, (low, high)) in enumerate(zip(program.inputs, box, strict=True)):
+            self.over[place] = self.centre[place] = around(low, high)
+            if low < high:
+                self.centre[place], self.slopes[place] = arb(around((low + high) / 2)), {i: arb(1)}
+                self.away[i] = around((low - high) / 2, (high - low) / 2)
+        for place in program.order:
+            name, of, rest = program.lines[place]
+            values, slopes = [self.over[k] for k in of], [self.slopes[k] for k in of]
+            value = self.over[place] = self.centre[place] = operation(name, rest, values)
+            if any(slopes):
+                found = self.slopes[place] = derivatives(name, values, value, slopes)
+                centre = self.centre[place] = operation(name, rest, [self.centre[k] for k in of])
+                near = self.near(centre, found)
+                if near.is_finite() and value.is_finite() and value.overlaps(near):
+                    both = value.intersection(near)
+                    self.over[place] = both.nonnegative_part() if value >= 0 else both
 
     def near(self, centre: Any, slopes: Mapping[int, Any]) -> Any:
         """What is known by the mean value theorem."""
         return sum((slope * self.away[i] for i, slope in slopes.items()), centre)
-
-    def _line(self, line: Line) -> tuple[Any, dict[int, Any], Any]:
-        name, of, rest = line
-        values = [self.over[k] for k in of]
-        value = operation(name, rest, values)
-        centre = operation(name, rest, [self.centre[k] for k in of])
-        slopes, made = [self.slopes[k] for k in of], dict[int, Any]()
-        if name in ("max", "min"):
-            a, b = values if name == "max" else reversed(values)
-            for i in slopes[0] | slopes[1]:
-                first, second = (one.get(i, _ZERO) for one in slopes)
-                made[i] = first if a >= b else second if a <= b else first.union(second)
-            return value, made, centre
-        factors = derivatives(name, values, value) if any(slopes) else [_ZERO] * len(of)
-        for factor, one in zip(factors, slopes, strict=True):
-            for i, slope in one.items():
-                made[i] = made.get(i, _ZERO) + factor * slope
-        return value, made, centre
-
-    def holds(self, relation: str, a: int, b: int) -> bool | None:
-        """How a comparison comes out in all of the box; None where that is open."""
-        x, y = self.over[a], self.over[b]
-        yes = {"<": x < y, "<=": x <= y, ">": x > y, ">=": x >= y, "==": x == y, "!=": x != y}
-        no = {"<": x >= y, "<=": x > y, ">": x <= y, ">=": x < y, "==": x != y, "!=": x == y}
-        return True if yes[relation] else False if no[relation] else None
 
     def leaves(self) -> list[set[tuple[int, int]]]:
         """The sides of all entries, of every leaf that may be reached."""
@@ -161,18 +136,18 @@ class Enclosed:
         for kind, of, relation in self.program.tree:
             met = todo.pop()
             if kind == "?":
-                outcome = self.holds(relation, *of) if met else None
-                todo += [met and outcome is not True, met and outcome is not False]
+                true, false = (holds(*(self.over[k] for k in of)) for holds in _RELATIONS[relation])
+                todo += [met and not true, met and not false]
             elif met:
                 found.append(set(zip(of[::2], of[1::2], strict=True)))
         return found
 
     def left(self, top: int, bottom: int, q: Any) -> dict[int, Any] | None:
-        """None if T <= q B in all of the box, else the derivatives of q B - T."""
+        """None if top <= q bottom in all of the box, else the derivatives of the difference."""
         a, b = self.slopes[top], self.slopes[bottom]
         slopes = {i: q * b.get(i, _ZERO) - a.get(i, _ZERO) for i in a | b}
         near = self.near(q * self.centre[bottom] - self.centre[top], slopes)
-        apart = q * self.over[bottom].lower() - self.over[top].upper()
+        apart = q * arb(self.over[bottom]).lower() - arb(self.over[top]).upper()
         same = top == bottom and q >= 1 and self.over[top] >= 0
         return None if same or near >= 0 or apart >= 0 else slopes
 
@@ -185,35 +160,64 @@ class Enclosed:
             ends.append((low, low) if up else (high, high) if down else (low, high))
         return ends
 
+    def halves(self, each: Sequence[dict[int, Any]], wide: bool) -> list[Box]:
+        """The box divided where a difference changes most, or where it is wide."""
+        share = [math.log1p((b - a) / a) if a > 0 else float(b - a) for a, b in self.box]
+        score = [0.0] * len(share)
+        for i, slope in (pair for one in each for pair in one.items()):
+            score[i] += float(slope.abs_upper()) * float(self.box[i][1] - self.box[i][0])
+        if wide or not 0 < sum(score) < math.inf:
+            score = [x * y for x, y in zip(share, self.program.used, strict=True)]
+        if not any(score):
+            raise Open("nothing is known at a point")
+        i = max(range(len(share)), key=lambda i: (score[i], share[i]))
+        (low, high), whole = self.box[i], self.program.whole[i] is True
+        at = Fraction(math.sqrt(low * high)) if low > 0 and high > 4 * low else (low + high) / 2
+        at = Fraction(0) if low < 0 < high else at if low < at < high else (low + high) / 2
+        at = Fraction(math.floor(at)) if whole else at
+        return [[*self.box[:i], x, *self.box[i + 1 :]] for x in ((low, at), (at + whole, high))]
+
 
 def operation(name: str, rest: str, values: Sequence[Any]) -> Any:
-    """An operation on balls; nothing is known of a root of what may be negative."""
+    """An operation on rationals and balls; nothing is known of a root of what may be negative."""
     if name == "const":
-        return arb(rest) if rest in ("inf", "-inf", "nan") else around(number(rest), number(rest))
-    if name in ("root", "length"):
-        return values[0].sqrt() if values[0] >= 0 else _NAN
-    return getattr(values[0], _METHODS.get(name, name))(*values[1:])
+        return arb(rest) if rest in ("inf", "-inf", "nan") else around(number(rest))
+    exact = name in _RATIONAL and all(isinstance(x, fmpq) for x in values)
+    if exact and (name != "/" or values[1]):
+        value = _RATIONAL[name](*values)
+        return value if value.height_bits() <= _EXACT else arb(value)
+    balls = [*map(arb, values)]
+    a, b = balls[0], balls[-1]
+    value = _NAN if name in ("root", "length") and not a >= 0 else _BALL[name](*balls)
+    known = {"-": a >= b, "max": a >= 0 or b >= 0, "neg": 0, "log": 0, "exp": 1, "abs": 1}
+    above = known.get(name, (a >= 0 and b >= 0) or (name == "*" and values[0] is values[-1]))
+    return value.nonnegative_part() if above and value.is_finite() else value
 
 
-def derivatives(name: str, values: Sequence[Any], value: Any) -> list[Any]:
-    """The derivatives of an operation; of an absolute value all between -1 and 1."""
-    a, b = [*values, None][:2]
-    if name in ("+", "-"):
-        return [arb(1), arb(1 if name == "+" else -1)]
-    if name in ("*", "/"):
-        return [b, a] if name == "*" else [1 / b, -value / b]
-    if name == "abs":
-        return [arb(1) if a >= 0 else arb(-1) if a <= 0 else arb(0, 1)]
-    if name in ("root", "length"):
-        return [1 / (2 * value)]
-    return [arb(-1) if name == "neg" else value if name == "exp" else 1 / a]
+def derivatives(name: str, values: Sequence[Any], value: Any, slopes: Any) -> dict[int, Any]:
+    """The derivatives of an operation by those of its numbers; of |x| all between -1 and 1."""
+    some, a, b = {i for one in slopes for i in one}, values[0], values[-1]
+    if name in ("max", "min"):
+        one, other = ({i: slope.get(i, _ZERO) for i in some} for slope in slopes)
+        first, second = (a >= b, a <= b) if name == "max" else (a <= b, a >= b)
+        return one if first else other if second else {i: one[i].union(other[i]) for i in some}
+    if name in ("+", "-", "neg"):
+        factors = [arb(-1 if name == "neg" else 1), arb(1 if name == "+" else -1)]
+    elif name in ("*", "/"):
+        factors = [b, a] if name == "*" else [arb(1) / b, -value / b]
+    elif name == "abs":
+        factors = [arb(1) if a >= 0 else arb(-1) if a <= 0 else arb(0, 1)]
+    else:
+        factors = [value if name == "exp" else 1 / (a if name == "log" else 2 * value)]
+    pairs = [*zip(factors, slopes, strict=False)]
+    return {i: sum((x * one[i] for x, one in pairs if i in one), _ZERO) for i in some}
 
 
-def around(low: Fraction, high: Fraction) -> Any:
-    """A ball that holds an interval."""
-    ends = [arb(fmpq(*end.as_integer_ratio())) for end in (low, high)]
-    ball = ends[0].union(ends[1]) if low < high else ends[0]
-    return ball.nonnegative_part() if low >= 0 else ball
+def around(*ends: Fraction) -> Any:
+    """A ball that holds all numbers between two, or one number as a rational."""
+    low, high = (fmpq(*end.as_integer_ratio()) for end in (ends[0], ends[-1]))
+    ball = arb(low).union(arb(high))
+    return low if low == high else ball.nonnegative_part() if low >= 0 else ball
 
 
 def number(text: Any) -> Fraction:
@@ -223,69 +227,65 @@ def number(text: Any) -> Fraction:
     return Fraction(text)
 
 
-def halves(box: Box, i: int, whole: bool) -> list[Box]:
-    """A box divided along a coordinate: in the middle, far from 0 at the geometric mean."""
-    low, high = box[i]
-    at = Fraction(math.sqrt(low * high)) if low > 0 and high > 4 * low else (low + high) / 2
-    at = Fraction(0) if low < 0 < high else at if low < at < high else (low + high) / 2
-    at = Fraction(math.floor(at)) if whole else at
-    return [[*box[:i], one, *box[i + 1 :]] for one in ((low, at), (at + whole, high))]
-
-
-def split_of(program: Program, box: Box, depth: int, slopes: Sequence[dict[int, Any]]) -> int:
-    """The coordinate along which a box is divided: where q B - T changes most, or a wide one."""
-    share = [math.log1p((b - a) / a) if a > 0 else float(b - a) for a, b in box]
-    score = [0.0] * len(box)
-    for i, slope in (pair for one in slopes for pair in one.items()):
-        score[i] += float(slope.abs_upper()) * float(box[i][1] - box[i][0])
-    if depth % 3 == 2 or not 0 < sum(score) < math.inf:
-        score = [x * y for x, y in zip(share, program.used, strict=True)]
-    if not any(score):
-        raise Open("nothing is known at a point")
-    return max(range(len(box)), key=lambda i: (score[i], share[i]))
-
-
 def constant(content: Mapping[str, Any]) -> int:
     """How many boxes show T <= q B of a certificate's formula."""
-    program = Program(unpacked(content["formula"]))
-    todo, count = [(box, 0) for box in reversed(program.boxes)], 0
-    most = WORK // (len(program.lines) * (1 + len(program.inputs)))
+    program, q = Program(unpacked(content["formula"])), around(number(content["ratio"][1]))
+    if q < 0:
+        raise ValueError("`ratio` must not be below zero")
+    most = WORK // ((1 + len(program.order)) * (1 + len(program.inputs)))
+    todo = program.boxes[::-1]
     with flint.ctx.workprec(BITS):
-        if not (q := around(*[number(content["ratio"][1])] * 2)) >= 0:
-            raise ValueError("`ratio` must not be below zero")
-        while todo:
-            box, depth = todo.pop()
-            if (count := count + 1) > most:
-                raise Open(f"it is not closed with {most:,} boxes, {len(todo) + 1:,} are left")
-            flint.ctx.prec = BITS if any(a < b for a, b in box) else 32 * BITS  # exact at a point
-            known = Enclosed(program, box)
+        for count in range(most + 1):
+            if not todo:
+                return count
+            known = Enclosed(program, todo.pop())
             leaves = known.leaves()
-            each = (known.left(*pair, q) for pair in sorted(set().union(*leaves)))
-            left = [slopes for slopes in each if slopes is not None]
-            face = known.least(left) if left and len(leaves) == 1 else box
-            if face != box:
-                todo.append((face, depth))
+            left = [x for pair in set().union(*leaves) if (x := known.left(*pair, q)) is not None]
+            face = known.least(left) if left and len(leaves) == 1 else known.box
+            if face != known.box:
+                todo.append(face)
             elif left:
-                i = split_of(program, box, depth, left)
-                todo += [(part, depth + 1) for part in halves(box, i, program.whole[i])]
-    return count
+                todo += known.halves(left, wide=count % 3 == 2)
+    raise Open(f"it is not closed with {most:,} boxes, {len(todo):,} are left")
+
+
+def at_a_point(content: Mapping[str, Any]) -> str:
+    """What is shown at the point of a certificate: T >= low B, as B <= T / low, and B > 0."""
+    program, low = Program(unpacked(content["formula"]), upper=False), number(content["ratio"][0])
+    at = [(number(x), number(x)) for x in content["at"]]
+    found = [one for box in program.boxes if program.fits(one := [*at, *box[len(at) :]], box)]
+    if not found or low <= 0 or None in program.whole[: len(at)]:
+        raise ValueError("`at` must be a point of a box, for a ratio above zero")
+    with flint.ctx.workprec(_EXACT):
+        known, q = Enclosed(program, found[0]), around(1 / low)
+        for leaf in known.leaves():
+            if not any(known.over[b] > 0 and known.left(b, t, q) is None for t, b in leaf):
+                raise Open("T >= low B and B > 0 is not seen at the point")
+    return f"; {FOUND}, low = {content['ratio'][0]}. {LEFT}; that the point is one up to scaling"
+
+
+def once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a file; ValueError if it has a key twice."""
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a key must not be there twice")
+    return found
 
 
 def answers(path: Path) -> Iterator[tuple[str, int]]:
     """A line for each certificate in a file, and 1 if it is refused, 2 if undecided, or 0."""
     try:
-        file = json.loads(path.read_bytes())
-        certificates = [*file.get("certificates", [file])]
+        whole = json.loads(path.read_bytes(), object_pairs_hook=once)
+        certificates = [*whole.get("certificates", [whole])]
     except (OSError, *ILL) as error:
         yield f"file must hold certificates; found {path}: {error}", 1
-        certificates = []
+        return
     for content in certificates:
         name = content.get("id") if isinstance(content, dict) else None
         try:
-            told, code = UNDECIDED, 2
+            told, code = "NOTHING WAS DECIDED: it has no formula of a constant", 2
             if [content[key] for key in ("format", "kind")] == KIND and "formula" in content:
-                told = f"{SHOWN}, q = {content['ratio'][1]}; {constant(content):,} boxes. {LEFT}"
-                code = 0
+                told, code = f"{SHOWN}, q = {content['ratio'][1]}; {constant(content):,} boxes", 0
+                told += at_a_point(content) if "at" in content else f". {LEFT}; the lower end"
         except Open as error:
             told, code = f"not decided here: {error}", 2
         except ILL as error:

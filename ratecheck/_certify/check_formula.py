@@ -112,7 +112,7 @@ class Program:
                 raise Open(f"whether line {a} {relation} line {b} is open")
 
 
-def evaluated(program: Program, given: Sequence[Fraction]) -> list[Any]:
+def evaluated(program: Program, given: Sequence[Fraction]) -> dict[int, Any]:
     """All lines at an instance, as rationals or as balls of Arb in which they lie."""
     values: list[Any] = []
     numbers = iter(given)
@@ -126,7 +126,7 @@ def evaluated(program: Program, given: Sequence[Fraction]) -> list[Any]:
         values.append(value)
     if len(given) != sum(name == "in" for name, _, _ in program.lines):
         raise Wrong("the program must take every number of the instance")
-    return values
+    return dict(enumerate(values))
 
 
 def operation(name: str, of: Sequence[int], rest: str, values: Sequence[Any]) -> Any:

@@ -43,8 +43,7 @@ class Program:
 
     def __init__(self, text: str) -> None:
         self.lines: list[tuple[str, list[int], str]] = []
-        self.signs: list[int] = []
-        self.leaves: list[list[int]] = []
+        self.signs, self.leaves = list[int](), list[list[int]]()
         cases = 1
         for number, line in enumerate(text.split("\n")):
             name, *words = line.split(" ")
@@ -63,7 +62,7 @@ class Program:
         without = {k for k, line in enumerate(self.lines) if line == ("const", [], "nan")}
         sides = [zip(leaf[::2], leaf[1::2], strict=True) for leaf in self.leaves]
         found = [[k for one in leaf if not without & {*one} for k in one] for leaf in sides]
-        if cases or not all(self.leaves) or not any(found):
+        if cases or not any(found) or not all(leaf and min(leaf) >= 0 for leaf in self.leaves):
             raise ValueError("a program must have all its cases, and sides with a value")
         self.leaves = found
 
@@ -241,9 +240,11 @@ def identity(content: Mapping[str, Any], p: int = 0) -> str:
     programs, tests, most = unpacked(content["formula"]), 1, 1
     heads = [json.loads(f"[{head}]") for head in programs]
     exact = [json.dumps(head)[1:-1] for head in heads] == [*programs]
-    sizes = {json.dumps(one) for one, _ in heads}
-    if not exact or not sizes <= {*map(json.dumps, content["sizes"])}:
-        raise ValueError("`formula` must be for some of the `sizes`")
+    sizes, some = {json.dumps(one) for one, _ in heads}, [whole for _, whole in heads if whole]
+    pairs = [(name, k) for whole in some for name, numbers in whole.items() for k in numbers]
+    named = all(name.isidentifier() and type(k) is int for name, k in pairs)  # they are printed
+    if not exact or not named or not sizes <= {*map(json.dumps, content["sizes"])}:
+        raise ValueError("`formula` must be for some of the `sizes`, and whole numbers by names")
     while not p:
         p = 2 ** (BITS - 1) + secrets.randbelow(2 ** (BITS - 1))
         p *= flint.fmpz(p).is_prime()
@@ -256,8 +257,6 @@ def identity(content: Mapping[str, Any], p: int = 0) -> str:
     # of two numbers that are compared, the difference has twice the bound of one, and 1 more
     if (tests * (2 * most + 1)).bit_length() + 5 > BITS - CHANCE:
         raise Open("the degrees are too large for the prime")
-    some = [whole for _, whole in heads if whole]
-    pairs = [(name, k) for whole in some for name, numbers in whole.items() for k in numbers]
     each = {name: [k for one, k in pairs if one == name] for name in dict(pairs)}
     ends = ", ".join(f"{name} {min(found)} to {max(found)}" for name, found in each.items())
     told = f", at {len(some)} combinations of whole numbers alone, {ends}" if some else ""

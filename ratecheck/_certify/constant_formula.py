@@ -2,12 +2,14 @@
 
 Its inputs are the coordinates of :class:`ratecheck._certify.cover.Cover`, so that domains, scales
 and the repair of the space are a part of it, and it begins with the boxes that hold every instance
-up to scaling. Factors of both sides that are nowhere negative are left out, as T F <= q B F follows
-from T <= q B. Whoever checks it, see :mod:`ratecheck._certify.check_constant`, shows the upper end.
+up to scaling. A leaf has both sides, from which the lower end is seen at a point, and both without
+the factors in common that are nowhere negative, from which the upper end is: T F <= q B F follows
+from T <= q B. Whoever checks it, see :mod:`ratecheck._certify.check_constant`, shows both ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from collections import Counter
@@ -23,6 +25,8 @@ from linsys.linalg.rounded import reach
 from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape
 from ratecheck._certify import check_constant
 from ratecheck._certify.check import rational
+from ratecheck._certify.constant_point import check_instance, points
+from ratecheck._certify.cover import Cover
 from ratecheck._certify.enclosures import Unprovable, both_sides
 from ratecheck._certify.examine import problem
 from ratecheck._certify.formula import LEFT, LONGEST, packed, recorded
@@ -33,15 +37,22 @@ CASES = 64
 
 
 def with_boxes(certificate: Mapping[str, Any], claim: Claim) -> dict[str, Any]:
-    """A constant's certificate that carries the formula of its claim.
+    """A constant's certificate that carries the formula of its claim, and a point if one is found.
 
     Raises:
         Unprovable: the formula is no such program, or its boxes do not show the constant.
     """
-    shown = {**certificate, "formula": packed(over_boxes(claim, certificate))}
+    shown = {name: value for name, value in certificate.items() if name != "at"}
+    shown["formula"] = packed(over_boxes(claim, certificate))
     if len(shown["formula"]) > LONGEST:
         raise Unprovable(f"its program has {len(shown['formula']):,} characters")
     check(shown)
+    cover = _cover(claim, certificate)
+    for point in points(cover, certificate["instance"]):
+        found = {**shown, "at": list(map(str, point))}
+        with contextlib.suppress(Unprovable):
+            _check_point(found, cover)
+            return found
     return shown
 
 
@@ -57,6 +68,20 @@ def check(certificate: Mapping[str, Any]) -> None:
         raise Unprovable(f"`formula` must show the constant by itself; found {error}") from None
 
 
+def _check_point(certificate: Mapping[str, Any], cover: Cover) -> None:
+    """Show the lower end of a constant at the point that its certificate names, an instance's."""
+    try:
+        check_constant.at_a_point(certificate)
+        point = list(map(check_constant.number, certificate["at"]))
+    except (check_constant.Open, *check_constant.ILL) as error:
+        raise Unprovable(f"`at` must show the lower end of `ratio`; found {error}") from None
+    if certificate["at"] != list(map(str, point)):
+        raise Unprovable(
+            f"`at` must be a list of rationals as text; found {certificate['at']!r:.80}"
+        )
+    check_instance(cover, point)
+
+
 def check_boxes(certificate: Mapping[str, Any], claim: Claim) -> None:
     """Record the claim's function anew, and check what a constant's formula shows by itself.
 
@@ -70,10 +95,21 @@ def check_boxes(certificate: Mapping[str, Any], claim: Claim) -> None:
     if found != over_boxes(claim, certificate):
         raise Unprovable("`formula` must be the program of the claim; found another one")
     check(certificate)
+    if "at" in certificate:
+        _check_point(certificate, _cover(claim, certificate))
+
+
+def _cover(claim: Claim, certificate: Mapping[str, Any]) -> Cover:
+    """The boxes that hold every instance of the certificate's sizes, up to scaling."""
+    alike = [tuple(map(rational, row)) for row in certificate["alike"]]
+    charts = [tuple(chart) for chart in certificate.get("charts", [])]
+    return problem(claim, certificate["sizes"], alike, charts).cover
 
 
 def over_boxes(claim: Claim, certificate: Mapping[str, Any]) -> str:
-    """The program of a bound, T and B of T <= q B, after a line of its inputs' boxes.
+    """The program of a bound, after a line of its inputs' boxes.
+
+    A leaf has T and B of T <= q B, and both without common factors, of every entry.
 
     Args:
         claim: the bound.
@@ -82,9 +118,7 @@ def over_boxes(claim: Claim, certificate: Mapping[str, Any]) -> str:
     Raises:
         Unprovable: it is no program of these operations.
     """
-    alike = [tuple(map(rational, row)) for row in certificate["alike"]]
-    charts = [tuple(chart) for chart in certificate.get("charts", [])]
-    cover = problem(claim, certificate["sizes"], alike, charts).cover
+    cover = _cover(claim, certificate)
     space, tape = claim.space, Tape()
     short = Short(tape)
 
@@ -109,7 +143,7 @@ def over_boxes(claim: Claim, certificate: Mapping[str, Any]) -> str:
         valued = [
             pair for pair in places if ("const", "nan") not in map(tape.lines.__getitem__, pair)
         ]
-        tape.leaf(*(place for pair in valued for place in short.of(*pair)))
+        tape.leaf(*(place for pair in valued for place in (*pair, *short.of(*pair))))
 
     low, high = cover.roots()
     whole = [one.kind == "whole" for one in cover.coordinates]
@@ -126,14 +160,15 @@ def over_boxes(claim: Claim, certificate: Mapping[str, Any]) -> str:
         [[str(Fraction(a)), str(Fraction(b))] for a, b in zip(*ends, strict=True)]
         for ends in zip(low.T.tolist(), high.T.tolist(), strict=True)
     ]
+    kinds: list[bool | None] = [*whole]
     lines = tape.text().split("\n")
-    for at, line in enumerate(lines):  # a rounded constant is any number near it
+    for at, line in enumerate(lines):  # a rounded constant is any number near it, no coordinate
         if line.startswith("rounded "):
             near, away = (Fraction(of(float(line.split(" ")[1]))) for of in (float, reach))
             ends, lines[at] = [str(near - away), str(near + away)], "in"
-            boxes, whole = [[*box, ends] for box in boxes], [*whole, False]
+            boxes, kinds = [[*box, ends] for box in boxes], [*kinds, None]
     program = "\n".join(lines)
-    return f"@ {json.dumps([whole, boxes], separators=(',', ':'))}\n{program}"
+    return f"@ {json.dumps([kinds, boxes], separators=(',', ':'))}\n{program}"
 
 
 def _recorded(values: Any) -> Any:

@@ -34,7 +34,7 @@ SIGNED = "not negative"
 #: What a certificate has to say of a constant.
 KEYS = {"sizes", "ratio", "target", "alike", "boxes", "tree", "instance"}
 #: What it may say besides.
-MORE = {"charts", "bound", "formula"}
+MORE = {"charts", "bound", "formula", "at"}
 
 
 def verify(content: Mapping[str, Any], claim: Claim) -> str:
@@ -43,6 +43,8 @@ def verify(content: Mapping[str, Any], claim: Claim) -> str:
     Raises:
         Unprovable: it does not prove what it says.
     """
+    if "at" in content and "formula" not in content:
+        raise Unprovable("`at` must stand beside a `formula`, of whose boxes it is a point")
     known = replayed(content, claim)
     if "bound" in content and not ("bound" in known and content["bound"] == SIGNED):
         raise Unprovable(f"`bound` must be that of the boxes; found {content['bound']!r:.80}")

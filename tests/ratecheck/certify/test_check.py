@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from ratecheck._certify import check, check_formula, check_identity
+from ratecheck._certify import check, check_constant, check_formula, check_identity
 from ratecheck._discover import papers
 from ratecheck._verdicts import certificates as kept
 
 CHECKER = Path(check.__file__)
-CHECKERS = [check, check_formula, check_identity]
+CHECKERS = [check, check_constant, check_formula, check_identity]
 KEPT = {
     paper: Path(*package.split(".")) / "results" for paper, package in papers.installed().items()
 }

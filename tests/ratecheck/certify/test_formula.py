@@ -109,6 +109,8 @@ PLANTED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a division by zero": (given("in\nconst 0\n/ 2 1\n= 0 2 1"), Open, "no finite enclosure"),
     "what comes later": (given("in\n+ 1 0\n= 0 1 0"), Wrong, "on earlier ones"),
     "what comes before the first": (given("in\n+ 1 2\n= 0 1 0"), Wrong, "on earlier ones"),
+    "a side before the first": (given(f"{ONE}= 0 -1 -2"), KeyError, "-1"),
+    "a number compared before the first": (given(f"{ONE}! > -1 0\n= 0 1 0"), KeyError, "-1"),
     "an unknown operation": (given("in\nfloor 1\n= 0 1 0"), Wrong, "must be an operation"),
     "no leaf": (given("in"), IndexError, "out of range"),
     "too few numbers": (given(f"{ONE}= 0 1 0", instance={"x": []}), Wrong, "every number"),

@@ -133,6 +133,7 @@ REFUSED: dict[str, str] = {
     "a long exponent": lines("const 1e999999999", "= 0 0"),
     "a sign that is none": lines("in <", "= 0 0"),
     "no such line": lines("in", "= 0 7"),
+    "a line before the first": lines("in", "= 0 -1"),
 }
 
 
@@ -351,6 +352,17 @@ def test_of_many_whole_numbers_some_have_formulas_and_the_checker_says_which(
     assert "at 300 combinations of whole numbers alone, k 0 to 299" in identity(
         with_formulas({"sizes": [{}]}, of_index(high=299))
     )
+
+
+@pytest.mark.parametrize(
+    "whole",
+    ['"all. Nothing is left": [1]', '"k": ["all"]', '"k": [1.5]', '"k": [true]', '"k": "1"'],
+)
+def test_of_heads_names_and_whole_numbers_alone_are_printed(whole: str) -> None:
+    text = EQUAL["a quotient"]
+    assert number({**of(text), "formula": packed(f'@ {{}}, {{"k": [1]}}\n{text}')}) == 1
+    with pytest.raises(ValueError, match="whole numbers by names"):
+        identity({**of(text), "formula": packed(f"@ {{}}, {{{whole}}}\n{text}")})
 
 
 def test_heads_of_other_whole_numbers_are_refused() -> None:
