@@ -6,7 +6,7 @@ That is done by processes, so that a claim that does not return is one refusal.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,8 @@ def check_files(
     references: Sequence[str],
     workers: int,
     limit: float | None,
-    progress: Progress = lambda done, total: None,
+    progress: Progress | None = None,
+    doing: Callable[[str], None] | None = None,
 ) -> list[Checked]:
     """What becomes of every certificate in these files, in their order.
 
@@ -48,6 +49,7 @@ def check_files(
         workers: how many certificates are checked at a time.
         limit: seconds of CPU time for one certificate; None for as many as it takes.
         progress: told how many are checked.
+        doing: told again and again of which claims certificates are checked.
 
     Raises:
         InputError: if there is no certificate in a file.
@@ -61,10 +63,12 @@ def check_files(
         names,
         workers,
         limit=limit,
+        doing=doing or (lambda what: None),
     ):
         refused = in_a_line(f"it must be verified; found that {answer.reason}")
         found[position] = answer.value or Checked(names[position], "", refused)
-        progress(len(found), len(certificates))
+        if progress:
+            progress(len(found), len(certificates))
     return [found[position] for position in range(len(certificates))]
 
 

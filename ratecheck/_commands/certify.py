@@ -216,8 +216,8 @@ def check(
 
     files = [*paths, *(Path(one) for one in references if one.endswith(".json"))]
     claims = [one for one in references if not one.endswith(".json")]
-    with progress_bar("check") as progress:
-        checked = check_files(files, claims, workers, limit, progress or (lambda done, total: None))
+    with progress_bar("check") as bar:
+        checked = check_files(files, claims, workers, limit, bar, bar.doing if bar else None)
     if as_json:
         print(dump([{"id": c.id, "proves": c.said, "refused": c.refused} for c in checked]))
     else:

@@ -92,7 +92,8 @@ def prove(
                     if keep is not None:
                         _merge(keep, proofs[shown])
                     if each_line:
-                        say(console(), [line(proofs[shown])])
+                        with progress.away() if progress else contextlib.nullcontext():
+                            say(console(), [line(proofs[shown])])
                     shown += 1
         if keep is not None:
             renew(bounds, keep)

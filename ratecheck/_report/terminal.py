@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _WIDE = 120
 #: A bar says what time is left after so many seconds, and so much of the work.
 _SETTLED_S, _SETTLED = 3.0, 0.01
+#: Columns of a bar, of its numbers and of what is around them; and of what is being done at least.
+_BESIDE, _LEAST = 30, 20
 #: Columns between two of a table, and beside all of them.
 _GAP, _EDGES = 3, 2
 #: What a line with a command has in it.
@@ -181,9 +183,23 @@ class Bar:
         )
 
     def doing(self, what: str) -> None:
-        """Show beside the name what is being done; the name alone if ``what`` is empty."""
+        """Show beside the name what is being done; the name alone if ``what`` is empty.
+
+        As much of it as leaves room for the bar and its numbers.
+        """
+        room = max(self._bar.console.width - len(self._name) - _BESIDE, _LEAST)
+        what = what if len(what) <= room else f"{what[: room - 3]} .."
         said = f"{self._name} ({what})" if what else self._name
         self._bar.update(self._task, description=said)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """In the block the bar is not there, so that a line of the answer takes its place."""
+        self._bar.stop()
+        try:
+            yield
+        finally:
+            self._bar.start()
 
 
 def _left(elapsed: float, done: float, total: float) -> float | None:

@@ -383,6 +383,11 @@ def test_the_bar_says_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
         bar.doing("compiling")
         bar._bar.refresh()
         assert "audit (compiling)" in screen.file.getvalue()  # type: ignore[attr-defined]
+        bar.doing("a.b: ratio in [1, 1.5], 3 boxes, 2 left; c.d: ratio in [2, 3], 4 boxes, 1 left")
+        bar._bar.refresh()
+        shown = screen.file.getvalue().splitlines()[-1]  # type: ignore[attr-defined]
+        assert "audit (a.b: ratio in [1, 1.5], 3 boxes, " in shown
+        assert "3/8" in shown
         screen.file.truncate(0)
         bar.doing("")
         bar._bar.refresh()
@@ -390,6 +395,26 @@ def test_the_bar_says_what_takes_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "audit" in said
     assert "compiling" not in said
     assert "3/8" in said
+
+
+def test_a_line_of_the_answer_takes_the_place_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Console(force_terminal=True, file=io.StringIO(), width=80)
+    monkeypatch.setattr(terminal, "console", lambda *, stderr: screen)
+
+    def written() -> str:
+        text = screen.file.getvalue()  # type: ignore[attr-defined]
+        screen.file.truncate(0)
+        screen.file.seek(0)
+        return str(text)
+
+    with terminal.progress_bar("certify") as bar:
+        assert bar is not None
+        bar(1, 8)
+        written()
+        with bar.away():
+            assert written().endswith("\x1b[2K")  # the line of the bar is erased
+        bar._bar.refresh()
+        assert "1/8" in written()
 
 
 def test_show_says_of_a_claim_what_audit_show_does(ratecheck: Call, tmp_path: Path) -> None:

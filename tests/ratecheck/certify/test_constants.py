@@ -594,6 +594,10 @@ def test_a_search_that_is_killed_goes_on(tmp_path: Path, monkeypatch: pytest.Mon
         again.clear()
         assert long_search(state, lambda boxes, left, gap: again.append(boxes))[0] == content
         assert again[0] == counts[0]  # from the beginning
+    monkeypatch.setattr(constant_search, "_KEPT", 60.0)
+    state.unlink()
+    assert long_search(state, lambda boxes, left, gap: None)[0] == content
+    assert is_over(state)  # also where it took no time
 
 
 @pytest.mark.slow
