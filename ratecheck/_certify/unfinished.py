@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratecheck._certify import prove as prove_module
+from ratecheck._certify import prove as prover
 from ratecheck._certify.prove import Proof
 from ratecheck._discover.catalogue import Item, module
 from ratecheck._store.files import digest, opened, sealed, write_whole
@@ -37,6 +37,7 @@ class Unfinished:
     ) -> None:
         self._folder = out / FOLDER
         self._how, self._items, self._given = how.__module__, items, given
+        self._revisions: dict[str, str] = {}
 
     def load(self, position: int) -> Proof | None:
         """The answer on a claim that the same command had with the same code."""
@@ -62,9 +63,13 @@ class Unfinished:
         return self._folder / f"{self._items[position].id}.json"
 
     def _key(self, position: int) -> str:
-        item = self._items[position]
-        claims = module(item.origin)
-        roots = [
-            (Path(one.__file__ or ""), one.__package__ or "") for one in (claims, prove_module)
-        ]
-        return digest(repr((self._how, revision_of(roots), self._given[position])))
+        origin = self._items[position].origin
+        if origin not in self._revisions:
+            self._revisions[origin] = _revision(origin)
+        return digest(repr((self._how, self._revisions[origin], self._given[position])))
+
+
+def _revision(origin: str) -> str:
+    """The revision of what proves claims of a module, and of the module."""
+    roots = [(Path(one.__file__ or ""), one.__package__ or "") for one in (module(origin), prover)]
+    return revision_of(roots)

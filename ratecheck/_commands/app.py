@@ -666,8 +666,8 @@ def certify(
     if limit is not None:
         check_number("limit", limit, low=0.0, low_open=True)
     if check:
-        _check_given(context, "--check", "--limit", "--threads", "--json")
-        _exit(commands.check(check, claims or (), limit, workers, as_json))
+        _check_given(context, "--check", "--limit", "--threads", "--json", "--verbose")
+        _exit(commands.check(check, claims or (), limit, workers, as_json, verbose))
         return
     _say_where(out.parent)
     with scheduled(scheduler, out, workers):

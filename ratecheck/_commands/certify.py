@@ -19,7 +19,7 @@ from ratecheck._discover.user_file import importing_within
 from ratecheck._processes.limit import computed
 from ratecheck._report.export import renew
 from ratecheck._report.kept import found_before, replay_path
-from ratecheck._report.proofs import plain, show
+from ratecheck._report.proofs import plain, show, show_checked
 from ratecheck._report.terminal import dump, progress_bar
 from ratecheck._store.files import check_writable, write_whole
 from ratecheck._verdicts import certificates as kept
@@ -206,6 +206,7 @@ def check(
     limit: float | None,
     workers: int,
     as_json: bool,
+    in_full: bool,
 ) -> bool:
     """Verify the certificates in files and say of each what it proves; whether all do.
 
@@ -221,6 +222,5 @@ def check(
     if as_json:
         print(dump([{"id": c.id, "proves": c.said, "refused": c.refused} for c in checked]))
     else:
-        for one in checked:
-            print(f"{one.id}: refused: {one.refused}" if one.refused else f"{one.id}: {one.said}")
+        show_checked(checked, in_full=in_full)
     return not any(one.refused for one in checked)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ratecheck._report.overview import MANY, show_proofs
-from ratecheck._report.terminal import console, dump, show_list
+from ratecheck._report.overview import EVERY_ROW, MANY, show_proofs
+from ratecheck._report.terminal import console, dump, say, show_list
 from ratecheck._verdicts.certificates import in_words, of_constants, short
 from ratecheck._verdicts.evidence import of_certificate
 
@@ -46,3 +46,16 @@ def show(proofs: Sequence[Any], out: Path, *, in_full: bool) -> None:
     show_list(headers, rows, headers[-1:], "Certificates")
     proved = sum(proof.certificate is not None for proof in proofs)
     console().print(f"{proved} of {len(proofs)} claims have a certificate.")
+
+
+def show_checked(checked: Sequence[Any], *, in_full: bool) -> None:
+    """Print what certificates prove or why they are refused; of many the latter, if not in full."""
+    many = len(checked) > MANY and not in_full
+    for one in checked:
+        if one.refused:
+            print(f"{one.id}: refused: {one.refused}")
+        elif not many:
+            print(f"{one.id}: {one.said}")
+    if many:
+        verified = sum(not one.refused for one in checked)
+        say(console(), [f"{verified} of {len(checked)} certificates are verified.", EVERY_ROW])

@@ -11,6 +11,7 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._certify.prove import Proof
+from ratecheck._certify.verifying import Checked
 from ratecheck._commands import audits
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._report import experiments, overview, proofs
@@ -100,6 +101,23 @@ def test_many_proofs_are_counted_by_what_they_show(
     assert all(proof.id in text for proof in every)
     proofs.show(every[:20], tmp_path, in_full=False)
     assert "mine.c3" in capsys.readouterr().out
+
+
+def test_of_many_certificates_those_that_are_refused_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    every = [Checked(f"mine.c{k}", "violated") for k in range(20)]
+    every.append(Checked("mine.last", "", "`digits` must be 3; found 4"))
+    proofs.show_checked(every, in_full=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "mine.last: refused: `digits` must be 3; found 4",
+        "20 of 21 certificates are verified.",
+        overview.EVERY_ROW,
+    ]
+    proofs.show_checked(every, in_full=True)
+    assert len(capsys.readouterr().out.splitlines()) == 21
+    proofs.show_checked(every[1:], in_full=False)
+    assert len(capsys.readouterr().out.splitlines()) == 20
 
 
 @pytest.mark.slow

@@ -318,7 +318,7 @@ def test_options_that_say_nothing_beside_check_are_refused(
 ) -> None:
     done = ratecheck("certify", "--check", "missing.json", *option)
     assert (done.code, done.out) == (2, "")
-    given = "--limit, --threads, --json"
+    given = "--limit, --threads, --json, --verbose"
     assert done.err == f"ratecheck: options beside --check must be {given}; found {option[0]}\n"
     monkeypatch.setenv("RATECHECK_SCHEDULER", "local")  # for other commands
     assert "found missing.json" in ratecheck("certify", "--check", "missing.json", "--json").err
