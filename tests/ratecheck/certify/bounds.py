@@ -127,3 +127,9 @@ def entries(a: Any, b: Any) -> rc.Sides:
 def nearly(x: Any) -> rc.Sides:
     """x times a constant that was rounded is at most x: the best constant is 2/3."""
     return (2 / 3) * x, x
+
+
+@PAPER.upper("share", ref="25", on={name: rc.positive() for name in "xyz"})
+def share(x: Any, y: Any, z: Any) -> rc.Sides:
+    """x <= x + y + z, with 0.01 to 100 for each: the best constant is 5000 / 5001."""
+    return x, x + y + z

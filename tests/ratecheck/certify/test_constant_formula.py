@@ -115,6 +115,8 @@ def test_whole_numbers_are_taken_one_by_one() -> None:
         (QUARTER.replace("* 3 1", "* -1 1"), [[["0", "1"]]]),
         (QUARTER.replace("* 3 1", "* 9 1"), [[["0", "1"]]]),
         (QUARTER.replace("= 3 1", "= 3 9"), [[["0", "1"]]]),
+        (QUARTER.replace("= 3 1", "= -1 1"), [[["0", "1"]]]),
+        (QUARTER.replace("= 3 1", "? < -1 1\n= 3 1\n= 3 1"), [[["0", "1"]]]),
         (QUARTER.replace("= 3 1", "= 3"), [[["0", "1"]]]),
         (QUARTER.replace("= 3 1", "? < 3 1\n= 3 1"), [[["0", "1"]]]),
         (QUARTER + "\n= 3 1", [[["0", "1"]]]),

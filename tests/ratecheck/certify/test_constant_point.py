@@ -20,10 +20,17 @@ from ratecheck._certify.cover import Cover
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.formula import packed
 from ratecheck._discover import papers
+from ratecheck._discover.catalogue import find_claims
 from ratecheck._verdicts import certificates as kept
 from tests._slow import slow_but
 from tests.ratecheck.certify.test_check import alone
-from tests.ratecheck.certify.test_constant_formula import CHECKER, QUARTER, certificate, given
+from tests.ratecheck.certify.test_constant_formula import (
+    BOUNDS,
+    CHECKER,
+    QUARTER,
+    certificate,
+    given,
+)
 
 UNIT = [[["0", "1"]]]
 
@@ -187,28 +194,35 @@ def test_a_certificate_names_a_point_and_edits_are_refused(name: str) -> None:
     assert verify({name: value for name, value in content.items() if name != "at"})
 
 
-PAPER = rc.Paper("shares", "numbers that are scaled together")
-
-
-@PAPER.upper("share", ref="1", on={name: rc.positive() for name in "xyz"})
-def share(x: Any, y: Any, z: Any) -> rc.Sides:
-    """x <= x + y + z, with 0.01 to 100 for each of them."""
-    return x, x + y + z
-
-
 def test_a_point_of_the_boxes_that_is_no_instance_is_refused_by_who_knows_the_claim() -> None:
-    """With x = 1 the boxes hold y = z = 1/10000, and y = 10000 beside z = 1/10000, up to scaling:
-    but no scale brings the last three, or x = 1 and y = 1/20000, into their ranges.
-    """
+    """Of three numbers from 1/100 to 100 the boxes have the first at 1, up to scaling."""
+    (item,) = find_claims([f"{BOUNDS}::bounds.share"])
     weights = [(Fraction(1), Fraction(1), Fraction(1))]
-    cover = Cover(share.space, {}, weights)
-    for numbers in (("1", "1/10000", "1/10000"), ("1", "10000", "1"), ("1", "1/100", "100")):
-        check_instance(cover, [*map(Fraction, numbers)])
-    for numbers in (("1", "10000", "1/10000"), ("1", "1/20000", "1"), ("1", "1/101", "100")):
-        with pytest.raises(Unprovable, match="up to scaling"):
-            check_instance(cover, [*map(Fraction, numbers)])
+    cover = Cover(item.entry.space, {}, weights)
     low, high = cover.roots()
     assert (low[1, 0], high[1, 0]) == pytest.approx((1e-4, 1e4))
+    for numbers in (("1", "1/10000", "1/10000"), ("1", "10000", "1"), ("1", "1/100", "100")):
+        check_instance(cover, [*map(Fraction, numbers)])
+    none = [("1", "10000", "1/10000"), ("1", "1/20000", "1"), ("1", "1/101", "100")]
+    for numbers in none:
+        with pytest.raises(Unprovable, match="up to scaling"):
+            check_instance(cover, [*map(Fraction, numbers)])
+    content = {**certificate("share"), "at": [*none[0]]}
+    content["ratio"] = ["1/20000", content["ratio"][1]]
+    assert at_a_point(content)
+    with pytest.raises(Refused, match="of an instance, up to scaling"):
+        verify(content)
+
+
+def test_the_sides_at_a_point_are_the_claims_own() -> None:
+    """Of min(s, t) |x| and (s + t) |x| nothing is shown at x = 0, whatever s and t are."""
+    content = certificate("scaled")
+    whole, boxes = json.loads(unpacked(content["formula"]).split("\n")[0][2:])
+    assert (whole, ["0", "0"] in [box[0] for box in boxes]) == ([False] * 3, True)
+    _, s, t = content["at"]
+    assert (s, t) == ("1", "1")
+    with pytest.raises(Open):
+        at_a_point({**content, "at": ["0", s, t]})
 
 
 def test_the_ranges_of_differences_and_assumptions_are_looked_at() -> None:
