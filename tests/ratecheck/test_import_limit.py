@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 
 from linsys import InputError
 from ratecheck._discover import user_file
+from ratecheck._verdicts.certificates import revision
 from tests._slow import slow_but
+from tests.ratecheck.conftest import CLAIMS
 
 #: Seconds of CPU time, or of waiting.
 LIMIT = 0.5
@@ -43,15 +46,32 @@ def test_an_endless_import_is_a_line(tmp_path: Path, text: str) -> None:
     assert user_file.load(path, "claims file").x == 1
 
 
+@pytest.mark.parametrize("command", [["audit"], ["certify"], ["certify", "--constant"]])
 def test_the_limit_of_a_claim_covers_the_import(
-    ratecheck: Callable[..., Any], tmp_path: Path
+    command: list[str], ratecheck: Callable[..., Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "endless.py"
     path.write_text("while True: pass\n")
-    said = ratecheck("audit", path, "--limit", LIMIT, "--out", tmp_path / "out")
+    said = ratecheck(*command, path, "--limit", LIMIT, "--out", tmp_path / "out")
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("ratecheck: claims file must import without error; found TimeLimit:")
     assert said.err.endswith(f"at {path}:1\n")
+
+
+@pytest.mark.slow
+def test_the_limit_of_a_check_covers_the_import(
+    ratecheck: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The file has to be of the revision that the certificate states before it is imported."""
+    path, certificate = tmp_path / "mine.py", tmp_path / "mine.two.json"
+    path.write_text(CLAIMS)
+    assert ratecheck("certify", path, "--out", tmp_path, "--results", tmp_path).code == 0
+    path.write_text(f"{CLAIMS}while True: pass\n")
+    content = json.loads(certificate.read_text()) | {"revision": revision(str(path))}
+    certificate.write_text(json.dumps(content))
+    said = ratecheck("certify", "--check", certificate, path, "--limit", 1)
+    assert (said.code, said.err) == (1, "")
+    assert "mine.two: refused: claims file must import without error; found Time" in said.out
 
 
 @pytest.mark.parametrize(
