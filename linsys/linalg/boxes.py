@@ -25,6 +25,7 @@ be examined at one scale.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -36,17 +37,19 @@ from linsys.linalg import boxes_rounding as rounding
 from linsys.linalg.boxes_forms import (
     Enclosure,
     Floats,
+    Without,
     bounds_of,
     common_factors,
     free_degree,
     inverted,
     is_number,
     negated,
+    partial,
     serial,
     with_constant,
 )
 from linsys.linalg.boxes_functions import absolute, affine, exponential, logarithm, root
-from linsys.linalg.boxes_paths import Answer, State
+from linsys.linalg.boxes_paths import Answer, Mask, State
 from linsys.linalg.boxes_products import (
     difference_of_itself,
     divided,
@@ -67,6 +70,40 @@ __all__ = ["Form", "constant", "coordinates", "larger", "smaller", "without_comm
 
 #: Largest exponent of a power by repeated products.
 _LARGEST_EXPONENT = 64
+
+
+def _of_all(method: Callable[..., Any]) -> Callable[..., Any]:
+    """An operation whose result may have no value where a number that it takes may have none.
+
+    That is so where terms or factors cancel, too, and of what is made of infinity.
+    """
+
+    @functools.wraps(method)
+    def carried(*numbers: Any) -> Any:
+        made = method(*numbers)
+        for x in numbers:
+            if isinstance(x, Form):
+                made = _as_far_as(x, made)
+                infinite = x.is_infinite
+            else:
+                infinite = isinstance(x, float | np.floating) and not math.isfinite(x)
+            if infinite:
+                made = _except(made, np.array([True]))
+        return made
+
+    return carried
+
+
+def _as_far_as(x: Form, made: Any) -> Any:
+    """A number that is made of x, and may have no value where x may have none."""
+    if x.partial is None or not isinstance(made, Form):
+        return made
+    return partial(made, x.partial)
+
+
+def _except(made: Any, where: Mask, of: int = 0) -> Any:
+    """A number that may have no value in these boxes, which depends on these coordinates."""
+    return partial(made, Without(where, of)) if where.any() and isinstance(made, Form) else made
 
 
 class Form(Enclosure):
@@ -98,7 +135,10 @@ class Form(Enclosure):
         raise TypeError("an enclosure over boxes becomes a float")
 
     def __int__(self) -> int:
-        return State.path.whole(self.lo, self.hi)
+        lo = self.lo
+        if self.partial is not None:
+            lo = np.where(self.partial.where, -np.inf, lo)
+        return State.path.whole(lo, self.hi)
 
     __index__ = __trunc__ = __floor__ = __ceil__ = __int__
 
@@ -111,6 +151,7 @@ class Form(Enclosure):
 
     # arithmetic
 
+    @_of_all
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, Form):
             return with_constant(self, other, plus_constant)
@@ -121,6 +162,7 @@ class Form(Enclosure):
 
     __radd__ = __add__
 
+    @_of_all
     def __neg__(self) -> Form:
         made: Form = negative(self)
         return made
@@ -128,6 +170,7 @@ class Form(Enclosure):
     def __pos__(self) -> Form:
         return self
 
+    @_of_all
     def __sub__(self, other: Any) -> Any:
         if other is self:
             return difference_of_itself(self)
@@ -135,9 +178,11 @@ class Form(Enclosure):
             return with_constant(self, other, lambda x, k: plus_constant(x, negated(k)))
         return self + (-other)
 
+    @_of_all
     def __rsub__(self, other: Any) -> Any:
         return (-self) + other
 
+    @_of_all
     def __mul__(self, other: Any) -> Any:
         if other is self and self.exact is None:
             return square(self)
@@ -147,22 +192,27 @@ class Form(Enclosure):
 
     __rmul__ = __mul__
 
+    @_of_all
     def __truediv__(self, other: Any) -> Any:
         if other is self:
-            return quotient_of_itself(self)
+            return _except(quotient_of_itself(self), _may_be_zero(self), self.of)
         if not isinstance(other, Form):
             if is_number(other) and other == 0:
                 raise ZeroDivisionError("division by zero")
             return with_constant(self, other, lambda x, k: times_constant(x, inverted(k)))
+        if other.is_zero:
+            return constant(math.nan)  # infinite or NaN at every scale
         if other.exact is not None and other.exact[0]:
             return times_constant(self, inverted(other.exact))
-        return quotient(self, other)
+        return _except(quotient(self, other), _may_be_zero(other), other.of)
 
+    @_of_all
     def __rtruediv__(self, other: Any) -> Any:
         if not is_number(other):
             return NotImplemented
-        return inverse(self) * other
+        return _except(inverse(self), _may_be_zero(self), self.of) * other
 
+    @_of_all
     def __pow__(self, other: Any) -> Any:
         if isinstance(other, Form):
             return (self.log() * other).exp()
@@ -179,8 +229,9 @@ class Form(Enclosure):
         # of 0 by the interval alone: its logarithm is infinite
         power = (logarithm(self, True) * other).exp()
         power.degree = tuple(float(exponent) * d for d in self.degree)
-        return power
+        return _except(power, self.lo < 0, self.of)
 
+    @_of_all
     def __rpow__(self, other: Any) -> Any:
         if not is_number(other):
             return NotImplemented
@@ -189,8 +240,10 @@ class Form(Enclosure):
         if other == 0:
             raise TypeError("a power of zero with an exponent that varies")
         ends = rounding.log_ends(bounds_of(other)[:2])
-        return (self * Fraction(float(ends[0][0] / 2 + ends[1][1] / 2)) + spread(self, ends)).exp()
+        log = self * Fraction(float(ends[0][0] / 2 + ends[1][1] / 2)) + spread(self, ends)
+        return _except(log.exp(), np.array([other < 0]))
 
+    @_of_all
     def __abs__(self) -> Form:
         size: Form = absolute(self)
         return size
@@ -201,7 +254,8 @@ class Form(Enclosure):
         return compared(self, other, lambda lo, hi: ((lo == 0) & (hi == 0), (lo > 0) | (hi < 0)))
 
     def __ne__(self, other: Any) -> Any:
-        return compared(self, other, lambda lo, hi: ((lo > 0) | (hi < 0), (lo == 0) & (hi == 0)))
+        equal = self == other
+        return equal if equal is NotImplemented else ~equal
 
     def __lt__(self, other: Any) -> Any:
         return compared(self, other, lambda lo, hi: (hi < 0, lo >= 0))
@@ -217,20 +271,22 @@ class Form(Enclosure):
 
     # the methods that NumPy's functions call on objects
 
+    @_of_all
     def sqrt(self) -> Form:
         """The square root; of boxes in which the number may be negative nothing is known."""
-        made: Form = root(self)
-        return made
+        return _except(root(self), self.lo < 0, self.of)  # type: ignore[no-any-return]
 
+    @_of_all
     def exp(self) -> Form:
         """e^x."""
         power: Form = exponential(self)
         return power
 
+    @_of_all
     def log(self) -> Form:
         """The natural logarithm; of boxes in which the number may be negative nothing is known."""
-        power: Form = logarithm(self, False)
-        return power
+        # that of 0 is infinite
+        return _except(logarithm(self, False), self.lo <= 0, self.of)  # type: ignore[no-any-return]
 
     def expm1(self) -> Form:
         """e^x - 1."""
@@ -274,7 +330,14 @@ def coordinates(low: Floats, high: Floats) -> list[Form]:
 
 
 def larger(x: Any, y: Any) -> Any:
-    """The larger one of two numbers, forms or plain."""
+    """The larger one of two numbers, forms or plain; none where one of them has no value."""
+    made = _larger(x, y)
+    for number in (x, y):
+        made = _as_far_as(number, made) if isinstance(number, Form) else made
+    return made
+
+
+def _larger(x: Any, y: Any) -> Any:
     if not isinstance(x, Form):
         if not isinstance(y, Form):
             return y if y > x else x
@@ -306,7 +369,7 @@ def larger(x: Any, y: Any) -> Any:
     common = {} if other is None else common_factors(x, other, signed=False)
     if other is None or not common:
         return made
-    return of_factors(made, x, common, larger(divided(x, common), divided(other, common)))
+    return of_factors(made, x, common, _larger(divided(x, common), divided(other, common)))
 
 
 def smaller(x: Any, y: Any) -> Any:
@@ -323,12 +386,17 @@ def without_common_factors(x: Form, y: Form) -> tuple[Form, Form]:
     return (divided(x, common), divided(y, common)) if common else (x, y)
 
 
+def _may_be_zero(x: Form) -> Mask:
+    """In which boxes nothing can be divided by a number."""
+    return np.asarray((x.lo <= 0) & (x.hi >= 0))
+
+
 def compared(x: Form, other: Any, decided: Callable[[Floats, Floats], Any]) -> Any:
+    """How two numbers compare: never surely true where one may have no value, as NumPy says no."""
     if other is x:
         zero = np.zeros_like(x.lo)
-        unknown = ~(np.isfinite(x.lo) & np.isfinite(x.hi))
         yes, no = decided(zero, zero)
-        return Answer(yes & ~unknown, no & ~unknown)
+        return _answer(yes, no, x)
     if not isinstance(other, Form) and not is_number(other):
         return NotImplemented
     if isinstance(other, Form):
@@ -347,4 +415,20 @@ def compared(x: Form, other: Any, decided: Callable[[Floats, Floats], Any]) -> A
             hi = np.where(x.hi == low, 0.0, x.hi - low)
     with np.errstate(invalid="ignore"):
         yes, no = decided(lo, hi)
-    return Answer(yes, no, x.of | (other.of if isinstance(other, Form) else 0))
+    return _answer(yes, no, x, *([other] if isinstance(other, Form) else []))
+
+
+def _answer(yes: Mask, no: Mask, *of: Form) -> Answer:
+    """What is sure of numbers of which some may have no value, as NumPy says no then.
+
+    Two that may be infinite alike, as logarithms of 0 are, may be equal whatever the difference is.
+    """
+    partly = [number.partial for number in of if number.partial is not None]
+    for without in partly:
+        yes = yes & ~without.where
+    if partly and len(of) > 1:
+        x, y = of
+        alike = ((x.hi == np.inf) & (y.hi == np.inf)) | ((x.lo == -np.inf) & (y.lo == -np.inf))
+        no = no & ~alike
+    bits = [number.of for number in of] + [without.of for without in partly]
+    return Answer(yes, no, functools.reduce(int.__or__, bits))

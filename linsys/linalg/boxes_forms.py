@@ -8,13 +8,13 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linsys.linalg import boxes_rounding as rounding
-from linsys.linalg.boxes_paths import State
+from linsys.linalg.boxes_paths import Mask, State
 from linsys.linalg.rounded import reach
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Factors",
     "Floats",
     "Terms",
+    "Without",
     "bounds_of",
     "common_factors",
     "factors_of",
@@ -33,6 +34,7 @@ __all__ = [
     "joined",
     "negated",
     "once",
+    "partial",
     "roundings",
     "same_degree",
     "serial",
@@ -81,6 +83,20 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
     return remembered
 
 
+class Without(NamedTuple):
+    """Where a number may have no value at some points, as the root of a negative number has none.
+
+    Its interval holds the values that there are, so that a comparison of it is open there.
+
+    Args:
+        where: in which boxes, (B,) or (1,).
+        of: the coordinates on which that depends, as bits.
+    """
+
+    where: Mask
+    of: int = 0
+
+
 class Enclosure:
     """A number over B boxes: at every point of a box in [lo, hi], and within the first-order form.
 
@@ -95,7 +111,10 @@ class Enclosure:
         of: the coordinates that it depends on, as bits.
     """
 
-    __slots__ = ("a", "c", "degree", "e", "factors", "hi", "lo", "of", "origin", "serial", "terms")
+    __slots__ = (
+        "a", "c", "degree", "e", "factors", "hi", "lo", "of", "origin", "partial", "serial",
+        "terms",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -133,6 +152,8 @@ class Enclosure:
         self.terms: Terms = ()
         #: The function of another number that it is, and that number.
         self.origin: tuple[Any, ...] = ()
+        #: Where it may have no value; None: it surely has one.
+        self.partial: Without | None = None
 
     def __repr__(self) -> str:
         return f"Form({self.lo}, {self.hi})"
@@ -140,7 +161,7 @@ class Enclosure:
     @property
     def exact(self) -> Any:
         """What :func:`bounds_of` says of it, if it is a known constant; else None."""
-        if self.of or self.lo.size > 1 or self.lo[0] != self.hi[0]:
+        if self.of or self.lo.size > 1 or self.lo[0] != self.hi[0] or self.is_infinite:
             return None
         return np.array([self.lo[0], self.hi[0], self.lo[0], 0.0])
 
@@ -148,6 +169,11 @@ class Enclosure:
     def is_zero(self) -> bool:
         """Whether it is the constant 0, which scales like anything."""
         return self.of == 0 and bool((self.lo == 0).all() and (self.hi == 0).all())
+
+    @property
+    def is_infinite(self) -> bool:
+        """Whether it is the constant infinity, or minus that."""
+        return self.of == 0 and self.lo[0] == self.hi[0] and math.isinf(self.lo[0])
 
     def made(self, *parts: Any) -> Self:
         """Another one, with the arguments of the class."""
@@ -168,6 +194,7 @@ class Enclosure:
         lo, hi, c = (np.array([end]) for end in (low, high, nearest))
         degree = (0.0,) * State.coordinates
         made = cls(lo, hi, c, np.zeros((1, 1)), np.array([distance]), degree)
+        made.partial = Without(np.array([True])) if math.isnan(nearest) else None
         if State.known is not None:
             State.known[key] = made
         return made
@@ -178,7 +205,25 @@ def unchecked(lo: Floats, hi: Floats, c: Floats, a: Floats, e: Floats, like: F) 
     made = type(like).__new__(type(like))
     made.lo, made.hi, made.c, made.a, made.e = lo, hi, c, a, e
     made.degree, made.of, made.factors, made.terms, made.origin = like.degree, like.of, (), (), ()
-    made.serial = next(_SERIALS)
+    made.serial, made.partial = next(_SERIALS), None
+    return made
+
+
+def partial(x: F, without: Without) -> F:
+    """The same number, which may have no value there."""
+    if x.partial is not None:
+        where = x.partial.where | without.where
+        if (where == x.partial.where).all():
+            return x
+        without = Without(where, x.partial.of | without.of)
+    return _partial(x, *without)  # type: ignore[no-any-return]
+
+
+@once
+def _partial(x: F, where: Mask, of: int) -> F:
+    made = unchecked(x.lo, x.hi, x.c, x.a, x.e, x)
+    made.factors, made.terms, made.origin = x.factors, x.terms, x.origin
+    made.partial = Without(where, of)
     return made
 
 

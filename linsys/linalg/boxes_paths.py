@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Answer", "Path", "Paths", "State", "every_path"]
+__all__ = ["Answer", "Mask", "Path", "Paths", "State", "every_path"]
 
 _Result = TypeVar("_Result")
 Mask = NDArray[np.bool_]

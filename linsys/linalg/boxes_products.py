@@ -90,7 +90,7 @@ def plus_constant(x: F, k: Any) -> F:
     low, high, nearest, distance = k
     if low == high == 0:
         return x
-    if x.exact is not None and low == high:
+    if x.exact is not None and low == high and math.isfinite(low):
         return x.constant(Fraction(float(x.lo[0])) + Fraction(float(low)))
     if not x.is_zero:
         free_degree(x)
@@ -105,16 +105,13 @@ def plus_constant(x: F, k: Any) -> F:
 @once
 def times_constant(x: F, k: Any) -> Any:
     """The product with a plain number."""
-    if x.exact is not None and k[0] == k[1]:
+    if x.exact is not None and k[0] == k[1] and math.isfinite(k[2]):
         return x.constant(Fraction(float(x.lo[0])) * Fraction(float(k[0])))
     made = _times(x, k)
-    if made is not x and made.of and k[0] == k[1]:
+    if made is not x and made.of and k[0] == k[1] and math.isfinite(k[2]):
         exact = Fraction(float(k[2]))
         made.terms = tuple((atom, exact * q) for atom, q in x.terms or ((x, Fraction(1)),))
-    if made is not x and made.of:
-        made.factors = joined((x, 1.0), (x.constant(float(k[2])) if k[0] == k[1] else made, 1.0))
-        if k[0] != k[1]:
-            made.factors = ()
+        made.factors = joined((x, 1.0), (x.constant(float(k[2])), 1.0))
     return made
 
 

@@ -151,7 +151,7 @@ def _between(x: F, y: F) -> F:
 def copied(x: F) -> F:
     """A copy of a number, as another object."""
     made = unchecked(x.lo, x.hi, x.c, x.a, x.e, x)
-    made.factors, made.terms = x.factors, x.terms
+    made.factors, made.terms, made.partial = x.factors, x.terms, x.partial
     return made
 
 

@@ -134,6 +134,9 @@ class Branching:
         self.compared = 0
         #: Whether a null set was left out on which comparisons come out as nowhere else.
         self.ties = False
+        #: Whether a logarithm was taken of what may be zero, on a null set. Where it is minus
+        #: infinity, what is made of it may be zero, as an exponential of it is.
+        self.infinite = False
         #: Names of numbers that are zero nowhere, after the outcomes so far.
         self._apart: set[Any] = set()
         #: The largest degree of a number that was compared, and one more.
@@ -192,7 +195,7 @@ class Branching:
         possible = {bool(relation(sign, 0)) for sign in signs}
         zero = bool(relation(0, 0))
         if not limit and zero not in possible and 0 not in signs and key not in self._apart:
-            self.ties |= _may_vanish(difference)
+            self.ties |= self._may_vanish(difference)
         if not possible:
             raise NoPoint
         if len(possible) == 1:
@@ -206,9 +209,21 @@ class Branching:
         self._signs[key] = frozenset(way * sign for sign in left)
         if (1 in left) != (-1 in left):
             formal.noted(difference.element, 1 if 1 in left else -1)
-        strict = (outcome is not zero and not limit) or not _may_vanish(difference)
+        strict = (outcome is not zero and not limit) or not self._may_vanish(difference)
         self._sign(difference, left, strict)
         return outcome
+
+    def logarithm_of(self, number: Number) -> None:
+        """Note that a logarithm is taken of a number."""
+        self.infinite |= self._may_vanish(number)
+
+    def compared_with_infinity(self) -> None:
+        """Note that a number is compared with infinity, which a logarithm may be on a null set."""
+        self.ties |= self.infinite
+
+    def _may_vanish(self, number: Number) -> bool:
+        """Whether a number may be zero, be it on a null set."""
+        return (number.formal and self.infinite) or _may_vanish(number)
 
     def divided_by(self, number: Number) -> None:
         """Note that there are numbers only where this one is not zero."""
@@ -216,7 +231,7 @@ class Branching:
 
     def positive(self, number: Number) -> None:
         """Note that a number, such as a root that was taken, is not negative from here on."""
-        self._sign(number, frozenset((1,)), not _may_vanish(number))
+        self._sign(number, frozenset((1,)), not self._may_vanish(number))
 
     def _sign(self, number: Number, signs: Signs, strict: bool) -> None:
         """Note the signs that a number may have from here on."""

@@ -267,7 +267,10 @@ class Rational:
         if not self.finite:
             return Rational(math.exp(self.value))
         made = Rational(formal_functions.exponential(self.element))
-        return with_range(made, ranges.exponential, self)
+        made = with_range(made, ranges.exponential, self)
+        if _branching is not None and _branching.infinite and made.range is not None:
+            made.range = made.range._replace(zero=NULL)  # of minus infinity
+        return made
 
     def log(self) -> Rational:
         """The natural logarithm; of 0 minus infinity, NaN of a negative number."""
@@ -276,6 +279,8 @@ class Rational:
         sign = _defined(self)
         if sign <= 0:
             return Rational(-math.inf if sign == 0 else math.nan)
+        if _branching is not None:
+            _branching.logarithm_of(self)
         made = Rational(formal_functions.logarithm(self.element, positive=True))
         return with_range(made, ranges.logarithm, self)
 
@@ -497,6 +502,8 @@ def _compare(
     a, b = number, operand
     if not (a.finite and b.finite):
         a, b = _of_float(a), _of_float(b)
+        if _branching is not None and not _constant(number, operand):
+            _branching.compared_with_infinity()
     elif _branching is not None and not _constant(a, b):
         return _branching.outcome(_difference(a, b), relation, limit)
     if a.formal or b.formal:

@@ -326,6 +326,8 @@ def _is_apart(number: Recorded) -> bool:
 def _power(base: Recorded, exponent: Recorded) -> Any:
     power = exponent.known
     if power is None:
+        if not _is_finite(exponent):
+            raise Unrecorded("a power whose exponent may have no value, which is 1 of 1")
         if exponent.ball is not None and exponent.ball.exact:
             return _power(base, Recorded(exponent._exactly()))
         return (base.log() * exponent).exp()

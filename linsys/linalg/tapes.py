@@ -85,7 +85,8 @@ class Tape:
         key = operation, *of
         found = self._known.get(key)
         if found is None:
-            sign, finite = _sign(operation, of, self.signs), self._is_finite(operation, of)
+            sign = _sign(operation, of, self.signs, self.finite)
+            finite = self._is_finite(operation, of)
             if operation == "-" and of[0] in self.constants and of[1] in self.most:
                 sign = NOT_NEGATIVE if self.constants[of[0]] >= self.most[of[1]] else ANY
             found = self._known[key] = self._add(key, sign, finite)
@@ -162,12 +163,14 @@ class Tape:
         return self._signs_of(a, b) | (frozenset() if sure else _NONE)
 
     def _signs_of(self, a: int, b: int) -> Found:
-        """The signs that a - b may have where both have a value."""
+        """The signs that a - b may have where both have a value, infinity among them."""
         if a == b:
             return frozenset((0,))
         for one, zero, turn in ((a, b, 1), (b, a, -1)):
             if self.lines[zero] in (("const", "inf"), ("const", "-inf")):
-                return frozenset((turn if "-inf" in self.lines[zero] else -turn,))
+                apart = frozenset((turn if "-inf" in self.lines[zero] else -turn,))
+                # what surely is a number is not infinite, but the logarithm of 0 is
+                return apart if self.finite[one] else apart | {0}
             known = self.constants.get(zero)
             if known is not None and known <= 0 and self.signs[one] >= NOT_NEGATIVE:
                 strict = known < 0 or self.signs[one] == POSITIVE
@@ -202,10 +205,10 @@ class Tape:
         return "\n".join(said)
 
 
-def _sign(operation: str, of: Sequence[Any], signs: Sequence[int]) -> int:
-    """What is known of the sign of an operation's result."""
+def _sign(operation: str, of: Sequence[Any], signs: Sequence[int], finite: Sequence[bool]) -> int:
+    """What is known of the sign of an operation's result, also of infinite numbers."""
     if operation == "exp":
-        return POSITIVE
+        return POSITIVE if finite[of[0]] else NOT_NEGATIVE  # of the logarithm of 0
     if operation in ("const", "rounded", "-", "neg", "log", "sin", "cos", "atan", "least", "most"):
         return ANY
     each = [signs[x] for x in of if isinstance(x, int)]
@@ -214,7 +217,8 @@ def _sign(operation: str, of: Sequence[Any], signs: Sequence[int]) -> int:
     if operation == "*" and of[0] == of[1]:
         return max(NOT_NEGATIVE, each[0])
     if operation == "/":
-        return each[0] if min(each) else ANY
+        most = POSITIVE if finite[of[1]] else NOT_NEGATIVE  # by infinity
+        return min(each[0], most) if min(each) else ANY
     if operation in ("abs", "root", "length"):
         return max(NOT_NEGATIVE, each[0])
     if operation == "acos":

@@ -165,6 +165,14 @@ class Cover:
                 empty |= (number.lo > most) | (number.hi < least)
         return empty
 
+    def idle(self, high: Numbers) -> Any:
+        """Coordinates that change nothing in a box, as the size beside them is 0 there, (k, B)."""
+        idle = np.zeros(high.shape, dtype=bool)
+        first = len(self.coordinates) - len(self._surfaces)
+        for number, surface in enumerate(self._surfaces):
+            idle[list(surface)] |= high[first + number] == 0
+        return idle
+
     def _reduce(self, weights: Weights) -> None:
         """Fix a positive number, or note which numbers are on the surface of their box."""
         used = [i for i, w in enumerate(weights) if w]

@@ -119,6 +119,7 @@ class Problem:
                 raise Unscaled(set(State.alike))
         kept.leave_open(paths.open)
         kept.close(empty)
+        kept.of &= ~self.cover.idle(high)
         return kept.result(self._whole, self._span)
 
     def _collect(self, low: Numbers, high: Numbers, paths: Paths) -> Any:
@@ -143,14 +144,15 @@ class Problem:
                 raise Unprovable(told(cause)) from error
             if self.claim.relation == ">=":
                 pairs = [(bottom, top) for top, bottom in pairs]
-            for top, bottom in pairs:
-                _scale_alike(top, bottom, len(low))
             short = [
                 (pair, without_common_factors(*pair))
                 if all(isinstance(side, Form) for side in pair)
                 else (pair, pair)
                 for pair in pairs
             ]
+            for (top, bottom), rest in short:
+                if not (_is_unknown((top, bottom)) and _is_unknown(rest)):  # else none is done
+                    _scale_alike(top, bottom, len(low))
             return short, State.path.of  # an open comparison is decided in smaller boxes
 
         for rows, active, (pairs, of) in every_path(evaluate, low.shape[1], PATHS, paths):
@@ -159,6 +161,12 @@ class Problem:
                     for side in pair:
                         of |= side.of if isinstance(side, Form) else 0
                 yield rows, active, pairs, of
+
+
+def _is_unknown(pair: Sequence[Any]) -> bool:
+    """Whether of one of two sides nothing is known, in any box."""
+    forms = [side for side in pair if isinstance(side, Form)]
+    return any(bool(((one.lo == -np.inf) & (one.hi == np.inf)).all()) for one in forms)
 
 
 def _scale_alike(top: Any, bottom: Any, k: int) -> None:

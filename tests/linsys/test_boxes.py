@@ -11,7 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from linsys.linalg import boxes_forms, boxes_rounding as rounding
+from linsys.linalg import boxes, boxes_forms, boxes_rounding as rounding
 from linsys.linalg.boxes import Form, constant, coordinates, larger, smaller
 from linsys.linalg.boxes_arithmetic import NotOverBoxes, box_arithmetic, inverses
 from linsys.linalg.boxes_paths import Paths, every_path
@@ -293,6 +293,140 @@ def test_a_wrong_rounding_direction_is_noticed(
 def one_box(*ranges: tuple[float, float]) -> list[Form]:
     low, high = (np.array([[r[side]] for r in ranges]) for side in (0, 1))
     return coordinates(low, high)
+
+
+def as_numpy(name: str, *x: Any) -> Any:
+    """An operation with 200 digits, as NumPy has it: NaN of NaN and of roots of negative numbers.
+
+    One over zero is infinite, of the sign of its numerator.
+    """
+    if any(FINE.isnan(one) for one in x):
+        return FINE.nan
+    most = 2000 if name.startswith("exp") else 1e9
+    if any(most <= abs(one) < FINE.inf for one in x):
+        raise OverflowError
+    if name == "log" and x[0] == 0:
+        return -FINE.inf
+    if name == "exp" and x[0] == FINE.inf:
+        return FINE.inf
+    try:
+        return FINE.mpf(exactly(name, *x))
+    except ValueError:
+        return FINE.nan
+    except ZeroDivisionError:
+        if name not in ("/", "inverse"):
+            raise OverflowError from None
+        above = x[0] if name == "/" else 1
+        return FINE.sign(above) * FINE.inf if above else FINE.nan
+
+
+#: Relations by the signs of a difference for which they hold; None is that of NaN.
+RELATIONS: dict[str, tuple[int | None, ...]] = {
+    "__lt__": (-1,), "__le__": (-1, 0), "__eq__": (0,), "__ne__": (-1, 1, None),
+    "__ge__": (0, 1), "__gt__": (1,),
+}  # fmt: skip
+
+
+def sign_of(a: Any, b: Any) -> int | None:
+    """The sign of a - b; OverflowError where rounding may have it."""
+    if FINE.isnan(a) or FINE.isnan(b):
+        return None
+    if abs(a - b) < 1e-150:
+        raise OverflowError
+    return int(a > b) - int(a < b)
+
+
+def comparisons_of(formula: Formula, low: Any, high: Any, at: Any) -> tuple[int, int, int]:
+    """How often a comparison of a number was decided wrongly, was decided, and had no value.
+
+    Every number on the way is compared with 0, with 1, and with the one before it, at a point of
+    each box. NumPy's answer of NaN is no, but for "!=".
+    """
+    wrong = decided = without = 0
+
+    def over_boxes(rows: Any) -> bool:
+        nonlocal wrong, decided, without
+        forms: list[Any] = []
+        x = coordinates(low, high)
+        evaluated(formula, lambda n: leaf_of(n, x), of_boxes, forms)
+        pairs = [(a, b) for j, a in enumerate(forms) for b in (0, 1, *forms[max(j - 1, 0) : j])]
+        answers = [(a, b, of, getattr(a, of)(b)) for a, b in pairs for of in RELATIONS]
+        for box in range(BOXES):
+            values: list[Any] = []
+            try:
+                point = at(box)
+                evaluated(formula, lambda n, point=point: number_of(n, point), as_numpy, values)
+            except OverflowError:
+                continue
+            value = dict(zip(map(id, forms), values, strict=True))
+            for a, b, relation, answer in answers:
+                yes, no = (entry(one, box) for one in (answer.yes, answer.no))
+                try:
+                    sign = sign_of(value[id(a)], value.get(id(b), b))
+                except OverflowError:
+                    continue
+                decided += bool(yes or no)
+                without += sign is None
+                wrong += bool(no if sign in RELATIONS[relation] else yes)
+        return True
+
+    with np.errstate(all="ignore"), box_arithmetic():
+        assert list(every_path(over_boxes, BOXES, 1, Paths(BOXES)))
+    return wrong, decided, without
+
+
+def compared_at_random(count: int, seed: int) -> tuple[int, int, int]:
+    """The same of so many random formulas, at corners and at other points."""
+    rng = np.random.default_rng(seed)
+    total = np.zeros(3, dtype=int)
+    for _ in range(count):
+        k = int(rng.integers(1, 4))
+        formula = random_formula(rng, int(rng.integers(2, 6)), k)
+        low, high = random_boxes(rng, k)
+        t = np.where(rng.random((k, BOXES)) < 0.3, np.round(rng.random((k, BOXES))), 0.5)
+
+        def at(box: int, t: Any = t, low: Any = low, high: Any = high) -> list[Any]:
+            ends = zip(low[:, box], high[:, box], t[:, box], strict=True)
+            return [FINE.mpf(a) + FINE.mpf(s) * (FINE.mpf(b) - FINE.mpf(a)) for a, b, s in ends]
+
+        total += comparisons_of(formula, low, high, at)
+    wrong, decided, without = total.tolist()
+    return wrong, decided, without
+
+
+@pytest.mark.parametrize("count", slow_but([25], [25, 1_000]))
+def test_comparisons_come_out_as_numpys(count: int) -> None:
+    wrong, decided, without = compared_at_random(count, count)
+    assert decided > 400 * count
+    assert without > 50 * count
+    assert wrong == 0
+
+
+@pytest.mark.parametrize("name", ["_as_far_as", "_except"])
+def test_a_number_that_is_taken_to_have_a_value_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boxes, name, lambda *given: given[name == "_as_far_as"])  # mutation
+    assert compared_at_random(25, 25)[0] > 0
+
+
+def test_nothing_is_surely_true_of_what_may_have_no_value() -> None:
+    """Though the interval of the values that there are says it."""
+    (x,) = one_box((-1.0, 1.0))
+    with np.errstate(all="ignore"):
+        root = (x + 0.25).sqrt()
+        for number in (
+            abs(root), larger(root, 0), smaller(larger(1, -root), 1), 0 * root, root**0,
+            (root + 1) - root, root / root, root * root, abs(x.log()), x / x, abs(1 / x),
+            larger(constant(np.inf), x) * x, 0 * constant(np.inf), x * np.inf, x + np.nan,
+        ):  # fmt: skip
+            assert not (number >= -1).yes.any(), number
+            assert not (number != -2).no.any(), number
+        assert (abs(root) < 0).no.all()
+        for number in (abs(x), (x + 1).sqrt(), (x + 2).log(), 1 / (x + 2), x**2, (x + 1) ** 0.3):
+            assert (number >= -1).yes.all(), number
+            assert (number < np.inf).yes.all(), number
+            assert (number < constant(np.inf)).yes.all(), number
 
 
 def test_errors_are_of_second_order() -> None:

@@ -142,3 +142,27 @@ def by_exception(x):
         return float(x) + 1, x
     except Exception:
         return x, x
+
+
+@PAPER.identity("power", ref="20", on=UNIT)
+def power(x):
+    """Another number where x is 37/100, at which a power is zero."""
+    return 7 + np.where(np.abs(x - 0.37) ** 0.3 == 0, 1, 0) + 0 * x, 7 + 0 * x
+
+
+@PAPER.identity("infinitely_low", ref="21", on=UNIT)
+def infinitely_low(x):
+    """Another number where x is 37/100, at which a logarithm is minus infinity."""
+    return np.where(np.log(np.abs(x - 0.37)) == -np.inf, x + 1, x), x
+
+
+@PAPER.identity("power_of_infinity", ref="22", on=UNIT)
+def power_of_infinity(x):
+    """Another number where x is 37/100, at which e is taken to the power of minus infinity."""
+    return np.where(np.exp(2 * np.log(np.abs(x - 0.37))) > 0, x, x + 1), x
+
+
+@PAPER.identity("power_of_a_size", ref="23", on=UNIT)
+def power_of_a_size(x):
+    """This one is true: the power that is compared is of a number that is not zero."""
+    return np.where((x + 1) ** 0.3 > 0, x, x + 1), x

@@ -172,20 +172,24 @@ def test_a_tie_at_the_end_of_an_interval_is_met_by_a_search() -> None:
         decide(claim("end"))
 
 
-@pytest.mark.parametrize("name", ["equal", "between"])
+@pytest.mark.parametrize(
+    "name", ["equal", "between", "power", "infinitely_low", "power_of_infinity"]
+)
 def test_ties_that_are_a_case_of_their_own_are_named(name: str) -> None:
     content, words = said(name)
     assert (content["branches"], content["ties"]) == ("every one", "left out")
     assert of_certificate(content) == Evidence.TIES
     assert words.startswith("proved but for ties: ")
     assert words.count("but where numbers that it compares are equal") == 2
+    assert "formula" not in content  # whose checker leaves nothing out
     del content["ties"]
     with pytest.raises(Refused, match="`ties` must be left out; found None"):
         verify(content)
 
 
-def test_ties_that_belong_to_a_side_are_proved() -> None:
-    content, words = said("sides")
+@pytest.mark.parametrize("name", ["sides", "power_of_a_size"])
+def test_ties_that_belong_to_a_side_are_proved(name: str) -> None:
+    content, words = said(name)
     assert of_certificate(content) == Evidence.SIZES
     assert "ties" not in content
     assert "equal" not in words

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable
-from decimal import Decimal, localcontext
+from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
 import numpy as np
 import pytest
 
 import ratecheck as rc
-from linsys.linalg import norm, recorded_signs
+from linsys.linalg import norm, recorded_signs, tapes
 from ratecheck._certify import formulas
 from ratecheck._certify.check_identity import identity
 from ratecheck._certify.enclosures import Unprovable
@@ -115,15 +115,18 @@ def test_ends_of_ranges_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 #: What random formulas are made of: how many numbers each takes.
 STEPS = {"+": 2, "-": 2, "*": 2, "/": 2, "abs": 1, "max": 2, "min": 2, "sqrt": 1, "where": 4}
+#: Others, of which some are infinite, or zero where a logarithm is.
+INFINITE = {"exp": 1, "log": 1, "power": 1, "zero": 3, "lowest": 3}
 Steps = list[tuple[str, list[int]]]
 
 
-def random_steps(rng: random.Random) -> Steps:
-    names = [*STEPS, "-", "*", "abs", "max", "where"]
+def random_steps(rng: random.Random, infinite: bool) -> Steps:
+    names = [*STEPS, "-", "*", "abs", "max", "where", *([*INFINITE] * 2 if infinite else [])]
     found: Steps = []
     for _ in range(rng.randint(3, 9)):
         name = rng.choice(names)
-        found.append((name, [rng.randrange(6 + len(found)) for _ in range(STEPS[name])]))
+        count = (STEPS | INFINITE)[name]
+        found.append((name, [rng.randrange(6 + len(found)) for _ in range(count)]))
     return found
 
 
@@ -144,17 +147,39 @@ RECORDED: dict[str, Callable[..., Any]] = {
     "min": np.minimum,
     "sqrt": np.sqrt,
     "where": lambda a, b, c, d: np.where(a < b, c, d),
+    "exp": np.exp,
+    "log": np.log,
+    "power": lambda a: np.abs(a) ** 0.3,
+    "zero": lambda a, b, c: np.where(a == 0, b, c),
+    "lowest": lambda a, b, c: np.where(a == -np.inf, b, c),
 }
 _TINY = Decimal(10) ** -25
 
 
 def known(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function that has no value where one of its numbers has none."""
-    return lambda *of: None if None in of else function(*of)
+
+    def value(*of: Any) -> Any:
+        made = None if None in of else function(*of)
+        return None if made is None or made.is_nan() else made
+
+    return value
 
 
 def below(a: Any, b: Any) -> bool:
-    return None not in (a, b) and b - a > _TINY
+    return None not in (a, b) and a != b and b - a > _TINY
+
+
+def equal(a: Any, b: Any) -> bool:
+    return None not in (a, b) and not below(a, b) and not below(b, a)
+
+
+def logarithm(a: Any) -> Any:
+    return None if a < -_TINY else Decimal("-inf") if a < _TINY else a.ln()
+
+
+def exponential(a: Any) -> Any:
+    return a.exp() if a.is_infinite() or abs(a) < 20 else None
 
 
 PLAIN: dict[str, Callable[..., Any]] = {
@@ -168,6 +193,11 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "min": known(min),
     "sqrt": known(lambda a: max(a, Decimal(0)).sqrt() if a > -_TINY else None),
     "where": lambda a, b, c, d: c if below(a, b) else d,
+    "exp": known(exponential),
+    "log": known(logarithm),
+    "power": known(lambda a: exponential(Decimal("0.3") * logarithm(abs(a)))),
+    "zero": lambda a, b, c: b if equal(a, Decimal(0)) else c,
+    "lowest": lambda a, b, c: b if a == Decimal("-inf") else c,
 }
 PLAIN |= {"root": PLAIN["sqrt"], "length": PLAIN["sqrt"]}
 HOLDS: dict[str, Callable[[Any, Any], bool]] = {
@@ -175,7 +205,8 @@ HOLDS: dict[str, Callable[[Any, Any], bool]] = {
     ">": lambda a, b: below(b, a),
     "<=": lambda a, b: None not in (a, b) and not below(b, a),
     ">=": lambda a, b: None not in (a, b) and not below(a, b),
-    "==": lambda a, b: None not in (a, b) and not below(a, b) and not below(b, a),
+    "==": equal,
+    "!=": lambda a, b: not equal(a, b),
 }
 
 
@@ -210,25 +241,26 @@ def of_program(text: str, numbers: list[Any]) -> Any:
     return leaf(True)
 
 
-def differ(seeds: range) -> tuple[int, int]:
+def differ(seeds: range, signs: bool = True, infinite: bool = False) -> tuple[int, int]:
     """At how many points random formulas have a value, and at how many their program another."""
     met = wrong = 0
     for seed in seeds:
         rng = random.Random(seed)
-        steps = random_steps(rng)
+        steps = random_steps(rng, infinite)
         claim = claim_of(lambda *x, steps=steps: (of_steps(steps, [*x], RECORDED), 0 * x[0]))
         try:
-            text = program(claim, {}, {}, signs=True)
+            text = program(claim, {}, {}, signs=signs)
         except Unprovable:
             continue
-        with localcontext(prec=60):
+        with localcontext(prec=60) as arithmetic:
+            arithmetic.traps[InvalidOperation] = False
             for _ in range(12):
                 numbers = []
                 for low, high in ENDS.values():
                     share = rng.choice([Decimal(k) / 4 for k in range(5)])
                     numbers.append(low + (high - low) * share)
                 true, found = of_steps(steps, numbers, PLAIN), of_program(text, numbers)
-                if true is not None:
+                if true is not None and true.is_finite():
                     met += 1
                     wrong += found is None or abs(found - true) > Decimal(10) ** -20 * (
                         1 + abs(true)
@@ -242,3 +274,27 @@ def test_programs_of_random_formulas_are_these_formulas(monkeypatch: pytest.Monk
     assert wrong == 0
     monkeypatch.setattr(recorded_signs, "_of_term", lambda *_: frozenset((1,)))  # mutation
     assert differ(range(250))[1] > 0
+
+
+#: Seeds among which is one of the few formulas that ask whether a power is zero, where it may be.
+SEEDS = range(800, 1000)
+
+
+@pytest.mark.parametrize("signs", [False, True])
+def test_programs_of_what_may_be_infinite_are_these_formulas(
+    signs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met, wrong = differ(SEEDS, signs, infinite=True)
+    assert met > 700
+    assert wrong == 0
+    sign = tapes._sign
+    monkeypatch.setattr(
+        tapes, "_sign", lambda name, *of: tapes.POSITIVE if name == "exp" else sign(name, *of)
+    )  # mutation
+    assert differ(SEEDS, signs, infinite=True)[1] > 0
+
+
+def test_a_logarithm_may_be_minus_infinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    least = tapes.Tape._signs_of
+    monkeypatch.setattr(tapes.Tape, "_signs_of", lambda *of: least(*of) - {0} or {0})  # mutation
+    assert differ(SEEDS, False, infinite=True)[1] > 0
