@@ -21,8 +21,10 @@ from ratecheck._processes.limit import TimeLimit
 
 #: What workers import, beside what is called there.
 _MODULES = ("ratecheck._certify.prove",)
-#: Import, proof, formula, and the verification of a certificate from before.
-_PARTS = 4
+#: How many limits a certificate from before has to be verified, as a proof and its formula have.
+AGAIN = 2
+#: All limits: of import, proof and formula, and these.
+_PARTS = 3 + AGAIN
 
 
 @contextmanager

@@ -150,9 +150,7 @@ def _prove(
 
     with note.within(limit):
         proof = _proved(item, results, limit)
-    proof = finished(proof, item, limit, note)
-    with note.within(limit):
-        return _stronger(before, proof, item, limit)
+    return _stronger(before, finished(proof, item, limit, note), item, limit, note)
 
 
 def _proved(item: Item, results: Path, limit: float) -> Proof:
@@ -174,14 +172,20 @@ def _proved(item: Item, results: Path, limit: float) -> Proof:
     return search_and_prove(item, left, known)
 
 
-def _stronger(before: Sequence[Mapping[str, Any]], proof: Proof, item: Item, limit: float) -> Proof:
+def _stronger(
+    before: Sequence[Mapping[str, Any]], proof: Proof, item: Item, limit: float, note: Note
+) -> Proof:
     """A proof, or one from before of the same revision that says more and is verified."""
     from ratecheck._certify.prove import Proof
+    from ratecheck._certify.proving import AGAIN
     from ratecheck._certify.verifying import check_one
 
     for one in before:
-        weaker = proof.certificate is None or strength(one) < strength(proof.certificate)
-        if weaker and not check_one(one, [item.origin], limit).refused:
+        if proof.certificate is not None and strength(one) >= strength(proof.certificate):
+            continue
+        with note.within(AGAIN * limit):
+            refused = check_one(one, [item.origin], AGAIN * limit).refused
+        if not refused:
             now = proof.reason if proof.certificate is None else in_words(proof.certificate)
             return Proof(proof.id, one, f"{_STAYS}; it would be: {now}")
     return proof

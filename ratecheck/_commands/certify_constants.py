@@ -14,7 +14,7 @@ from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Fault, Sizes
 from ratecheck._discover.catalogue import Item, claims_of_command
 from ratecheck._discover.user_file import importing_within
-from ratecheck._processes.limit import TimeLimit, computed, time_limit
+from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._report.export import renew
 from ratecheck._report.overview import MANY, show_proofs
 from ratecheck._report.proofs import plain
@@ -123,42 +123,49 @@ def _search(out: Path, name: str) -> Path:
 
 def _prove(item: Item, sizes: Any, out: Path, limit: float, note: Note) -> Proof:
     """The proof of a constant: one that the folder has, or a search that goes on there."""
-    from ratecheck._certify.prove import left_of, prove_constant_alone
-    from ratecheck._certify.proving import finished
+    from ratecheck._certify.prove import prove_constant_alone
+    from ratecheck._certify.proving import AGAIN, finished
 
     def tell(boxes: int, waiting: int, gap: tuple[float, float]) -> None:
         told = f"ratio in [{gap[0]:.6g}, {gap[1]:.6g}]"
         note.at(f"{told}, {boxes:,} boxes, {waiting:,} left")
 
     state = _search(out, item.id)
-    with note.within(limit), computed() as spent:
-        if not state.is_file():
-            known = _known(item, sizes, out / kept.file_of(item.id, constant=True), limit)
-            if known is not None:
-                return known
-        left = left_of(limit, spent())
-        proof = prove_constant_alone(item, sizes, left, state, tell)
+    if not state.is_file():
+        path, time = out / kept.file_of(item.id, constant=True), AGAIN * limit
+        with note.within(time):
+            known = _known(item, sizes, path, time)
+        if known is not None:
+            return known
+    with note.within(limit):
+        proof = prove_constant_alone(item, sizes, limit, state, tell)
     return finished(proof, item, limit, note)
 
 
 def _known(item: Item, sizes: Any, path: Path, limit: float) -> Proof | None:
     """The proof in a certificate that was finished before; None where there is none that counts.
 
-    It has to be of the claim as it is and of the sizes that are wanted, and is checked, for which
-    it may take half of the limit.
+    It has to be of the claim as it is and of the sizes that are wanted, and is checked. Where that
+    does not end in this time nothing is proved, and what is there stays.
     """
+    from ratecheck._certify.against_claims import Refused, verify
     from ratecheck._certify.prove import Proof
     from ratecheck._certify.ratios import at_smallest_sizes
-    from ratecheck._certify.verifying import check_one, contents
+    from ratecheck._certify.verifying import contents
 
     if not path.is_file() or not isinstance(item.entry, Claim):
         return None
-    with contextlib.suppress(InputError, Fault, TimeLimit), time_limit(limit / 2):
-        (content,) = contents(path)
-        wanted = at_smallest_sizes(item.entry).sizes if sizes is None else sizes
-        of_it = content.get("id") == item.id and content.get("sizes") == dict(wanted)
-        if of_it and not check_one(content, [item.origin], limit / 2).refused:
-            return Proof(item.id, content)
+    try:
+        with time_limit(limit):
+            (content,) = contents(path)
+            wanted = at_smallest_sizes(item.entry).sizes if sizes is None else sizes
+            if content.get("id") == item.id and content.get("sizes") == dict(wanted):
+                verify(content, [item.origin])
+                return Proof(item.id, content)
+    except TimeLimit as late:
+        return Proof(item.id, reason=f"the certificate that is there is not verified: {late}")
+    except (InputError, Refused, Fault, ArithmeticError, ValueError):
+        pass
     return None
 
 

@@ -7,6 +7,7 @@ import copy
 import json
 import math
 import re
+import time
 import zlib
 from collections.abc import Callable
 from fractions import Fraction
@@ -620,6 +621,12 @@ def test_what_a_folder_has_is_checked_and_not_searched_again(
     assert run(app, [*arguments, "--limit", "20"]).output == first.output
     monkeypatch.setattr("ratecheck._certify.prove.enclose_constant", searched)
     assert again().certificate == content
+    with monkeypatch.context() as late:
+        late.setattr(constants, "verify", lambda *arguments: time.sleep(60))
+        not_verified = certify_constants._known(ITEMS["mean"], None, path, 0.5)
+    assert not_verified is not None
+    assert not_verified.certificate is None  # so that nothing takes the place of what is there
+    assert "is there is not verified: no answer while it waited for 0.5 s" in not_verified.reason
     # other sizes, another ratio, or another revision: what is there does not count
     with pytest.raises(AssertionError, match="searched again"):
         again({"n": 2})
