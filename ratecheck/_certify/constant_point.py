@@ -138,8 +138,10 @@ class _Located(Cover):
             point: the coordinates.
             most: the largest denominator of the scale.
         """
-        numbers = list(point)
-        logs = self._scale(np.array(point, dtype=float), self._plain.coordinates).tolist()
+        numbers, sizes = list(point), np.array(point, dtype=float)
+        for row in () if self.charts else self._vectors():
+            sizes[row] = np.linalg.norm(sizes[row])
+        logs = self._scale(sizes, self._plain.coordinates).tolist()
         for weights, log in zip(self.symmetries, logs, strict=True):
             common = math.lcm(*(w.denominator for w in weights))
             unit = Fraction(math.exp(log / common)).limit_denominator(most)
@@ -147,8 +149,23 @@ class _Located(Cover):
                 return None
             numbers = [x * unit ** int(w * common) for x, w in zip(numbers, weights, strict=True)]
         inside = [(x, *ends) for x, ends in zip(numbers, self._inside(), strict=True)]
-        every = [*inside, *self._plain.ranged(numbers)]
+        plain, _ = self._plain._before(numbers)
+        squares = [(sum(plain[i] ** 2 for i in row), 0, 1) for row in self._vectors()]
+        every = [*inside, *self._plain.ranged(numbers), *squares]
         return numbers if all(low <= x <= high for x, low, high in every) else None
+
+    def _vectors(self) -> Iterator[list[int]]:
+        """Vectors that are scaled, so that the formula need not pull them onto their unit ball.
+
+        Of a matrix all numbers, as the sum of their squares is no smaller than that of its norm.
+        """
+        for name, domain in self.space.fields.items():
+            at, shape = list(self._at[name]), domain.shape(self.sizes)
+            scaled = bool(self.charts) or any(w[i] for w in self.symmetries for i in at)
+            ball = isinstance(domain, domains.Ball) and not isinstance(domain, domains.Sphere)
+            if self.symmetries and scaled and ball:
+                length = math.prod(shape[-2 if isinstance(domain, domains.Contraction) else -1 :])
+                yield from _rows(at, length)
 
     def is_met(self, numbers: Sequence[Fraction]) -> bool:
         """Whether the instance with these coordinates, not scaled, meets what is assumed."""
@@ -197,5 +214,5 @@ def _of_field(domain: domains.Field, sizes: Sizes, values: list[Fraction]) -> li
     return shares
 
 
-def _rows(values: Sequence[Fraction], length: int) -> list[Sequence[Fraction]]:
+def _rows(values: list[Any], length: int) -> list[list[Any]]:
     return [values[k : k + length] for k in range(0, len(values), length)]

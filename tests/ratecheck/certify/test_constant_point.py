@@ -239,6 +239,21 @@ def test_the_ranges_of_differences_and_assumptions_are_looked_at() -> None:
         check_instance(Cover(low, {}), [Fraction(3, 4)])
 
 
+def test_what_is_scaled_lies_in_its_ball() -> None:
+    """With r = 1 the boxes hold every v of size 1/r, r from 1/2 on, and more: v = (3/2, 3/2)."""
+    space = rc.Space({"r": rc.positive(low=0.5, high=2.0), "v": rc.ball("n")})
+    weights = [(Fraction(1), Fraction(1), Fraction(1))]
+    cover = Cover(space, {"n": 2}, weights)
+    for v in ((1, 1), (2, 0), (Fraction(6, 5), Fraction(8, 5))):
+        check_instance(cover, [*map(Fraction, (1, *v))])
+    assert cover.roots()[1][:, 0] == pytest.approx([1, 2, 2])
+    for v in ((Fraction(3, 2), Fraction(3, 2)), (2, Fraction(1, 10**6))):
+        with pytest.raises(Unprovable):
+            check_instance(cover, [*map(Fraction, (1, *v))])
+    pulled = Cover(rc.Space({"v": rc.ball("n")}), {"n": 2})
+    check_instance(pulled, [Fraction(1), Fraction(1)])  # which is pulled onto the ball
+
+
 SPACES: dict[str, tuple[rc.Space, list[Any]]] = {
     "intervals": (rc.Space({"x": rc.interval("n"), "k": rc.whole_numbers(low=1, high=9)}), []),
     "shares": (rc.Space({"mu": rc.simplex("n", "S")}), []),
