@@ -118,7 +118,7 @@ def _before(
     Without those of constants, which stay beside whatever else is proved.
     """
     found = {item.id: kept.left_by_certify(out, item.origin, item.id) for item in items}
-    if keep is not None and (keep / kept.FILE).is_file():
+    if keep is not None and (keep / kept.FILE).exists():
         for one in kept.read(keep)["certificates"]:
             found.get(one["id"], []).append(one)
     return {
@@ -133,7 +133,7 @@ def _before(
 
 def _beside_others(keep: Path, whole: kept.Kept, names: Collection[str]) -> kept.Kept:
     """What was proved of the claims of these names, in the place of what the folder has of them."""
-    if not (keep / kept.FILE).is_file():
+    if not (keep / kept.FILE).exists():
         return whole
     before = kept.read(keep)
     return {

@@ -191,7 +191,7 @@ def with_constants(keep: Path, whole: kept.Kept, items: Sequence[Item]) -> kept.
         whole: what was proved now.
         items: of these claims.
     """
-    if not (keep / kept.FILE).is_file():
+    if not (keep / kept.FILE).exists():
         return whole
     origins = {item.id: item.origin for item in items}
     unproved = {one["id"] for one in whole["unproved"]}
@@ -216,7 +216,7 @@ def _is_bound(item: Item) -> bool:
 
 def _unproved(keep: Path | None) -> set[str] | None:
     """The claims of a folder that have no certificate but of a constant; None without a folder."""
-    if keep is None or not (keep / kept.FILE).is_file():
+    if keep is None or not (keep / kept.FILE).exists():
         return None
     whole = kept.read(keep)
     constants = {one["id"] for one in whole["certificates"] if one["kind"] == "constant"}
@@ -228,7 +228,7 @@ def _merge(keep: Path, proof: Any) -> None:
     from ratecheck._certify.constants import said
 
     path = keep / kept.FILE
-    if not path.is_file():
+    if not path.exists():
         raise InputError(f"`--write` must name a folder with {kept.FILE}; found none in {keep}")
     whole = {name: [dict(one) for one in entries] for name, entries in kept.read(keep).items()}
     known = {one["id"]: one for one in whole["unproved"]}

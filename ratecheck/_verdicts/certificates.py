@@ -14,10 +14,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from linsys.validate import InputError
 from ratecheck._store.revision import revision_of
 from ratecheck._user_modules import PREFIX
-from ratecheck._verdicts.evidence import Evidence, named_in, of_certificate, unproved
+from ratecheck._verdicts.evidence import (
+    Evidence,
+    named_in,
+    of_certificate,
+    strength,
+    unproved,
+)
 from ratecheck._verdicts.records import meaning_of_module
+from ratecheck._verdicts.replay import json_in
 
 #: Beside the verdicts of a paper.
 FILE, TABLES = "certificates.json", "certificates.md"
@@ -93,9 +101,54 @@ def revision(origin: str) -> str:
 
 
 def read(folder: Path) -> Kept:
-    """What a paper keeps."""
-    kept: Kept = json.loads((folder / FILE).read_bytes())
+    """What a paper keeps.
+
+    Raises:
+        InputError: the file cannot be read, or has not the form that was written.
+    """
+    path = folder / FILE
+    whole = json_in("file of certificates", path)
+    if not isinstance(whole, dict) or set(whole) != set(_FORM):
+        found = f"the keys {sorted(whole)}" if isinstance(whole, dict) else type(whole).__name__
+        raise InputError(f"{path} must hold {' and '.join(_FORM)}; found {found:.80}")
+    for name, parts in _FORM.items():
+        if not isinstance(whole[name], list):
+            raise InputError(f"{path} must hold a list of {name}; found {whole[name]!r:.80}")
+        for one in whole[name]:
+            if not isinstance(one, dict) or not all(isinstance(one.get(p), str) for p in parts):
+                wanted = f"objects with texts as {', '.join(parts)} under {name}"
+                raise InputError(f"{path} must hold {wanted}; found {json.dumps(one):.80}")
+    kept: Kept = whole
+    for one in kept["certificates"]:
+        _check_shown(one, path)
     return kept
+
+
+#: What a certificate may be.
+_KINDS = ("counterexample", "identity", "quadratic", "constant")
+#: What each list of the file holds: which texts every entry has.
+_FORM = {
+    "certificates": ("id", "kind", "revision"),
+    "unproved": ("id", "expected", "relation", "reason"),
+}
+
+
+def _check_shown(certificate: Mapping[str, Any], path: Path) -> None:
+    """Refuse a certificate that lacks a part that is shown, or has something else in its place."""
+    if certificate["kind"] not in _KINDS:
+        found = f"{certificate['kind']!r:.40} in that of {certificate['id']:.80}"
+        raise InputError(f"{path} must have kinds among {', '.join(_KINDS)}; found {found}")
+    try:
+        in_words(certificate)
+        tables({"certificates": [certificate], "unproved": []})
+        enclosed({"certificates": [certificate]})
+        strength(certificate)
+    except (ValueError, AttributeError, *_DAMAGED) as error:
+        found = f"{type(error).__name__}: {error}"
+        name = certificate["id"]
+        raise InputError(
+            f"{path} must hold whole certificates; found that of {name:.80} damaged ({found:.80})"
+        ) from None
 
 
 def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:

@@ -30,6 +30,7 @@ READERS: dict[str, list[tuple[str, ...]]] = {
         ("report", "mine.py"),
         PROVED,
     ],
+    "out/kept/certificates.json": [(*PROVED, "--write", "out/kept")],
     "out/mine.two.json": [("certify", "--check", "FILE")],
     "out/toy/": [
         ("run", "decay.py", "--redraw", "--no-figures"),
@@ -63,7 +64,8 @@ def test_a_damaged_file_is_never_believed(
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(CLAIMS)
     shutil.copy(DECAY, "decay.py")
-    for command in (("audit", "mine.py"), ("certify", "mine.py"), ("run", "decay.py"), SWEEP):
+    kept = ("certify", "mine.py", "--write", "out/kept")
+    for command in (("audit", "mine.py"), kept, ("run", "decay.py"), SWEEP):
         ratecheck(*command, "--out", "out")
     shutil.copytree("out", "sound")
     rng, wrong, tried = random.Random(SEED), [], 0
@@ -98,3 +100,40 @@ def test_a_damaged_file_is_never_believed(
                     )
     assert tried > 20
     assert not wrong, f"{len(wrong)} of {tried}\n" + "\n".join(wrong)
+
+
+#: What is no file of certificates, and what is said of it.
+NO_CERTIFICATES = {
+    "{": "must be JSON; found Expecting property name",
+    "[]": "must hold certificates and unproved; found list",
+    '{"certificates": 1}': "must hold certificates and unproved; found the keys ['certificates']",
+    '{"certificates": 1, "unproved": []}': "must hold a list of certificates; found 1",
+    '{"certificates": [{}], "unproved": [{}]}': "kind, revision under certificates; found {}",
+    '{"certificates": [], "unproved": [{"id": 1}]}': 'reason under unproved; found {"id": 1}',
+    '{"certificates": [{"id": "a", "kind": "b", "revision": ""}], "unproved": []}': "found 'b' in",
+    '{"certificates": [{"id": "a", "kind": "constant", "revision": "", "ratio": 1}], '
+    '"unproved": []}': "must hold whole certificates; found that of a damaged (TypeError",
+}
+
+
+@pytest.mark.parametrize("more", [(), ("--constant",)], ids=["", "constant"])
+def test_a_damaged_file_of_certificates_is_a_line(
+    more: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ratecheck: Callable[..., Said],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(CLAIMS)
+    path = Path("kept/certificates.json")
+    command = ("certify", "mine.py", *more, "--write", "kept", "--out", "out")
+    path.mkdir(parents=True)
+    assert "must be readable; found kept/certificates.json" in ratecheck(*command).err
+    path.rmdir()
+    for content, said in NO_CERTIFICATES.items():
+        path.write_text(content)
+        done = ratecheck(*command)
+        assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+        assert said in done.err
+        assert str(path) in done.err
+        assert path.read_text() == content
