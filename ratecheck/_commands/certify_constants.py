@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Seconds of CPU time for one claim.
 LIMIT = 60.0
+#: More digits no size has; Python reads no number of thousands.
+_DIGITS = 18
 #: A constant that is larger than this multiple of what was found, and than 1, is none to keep.
 _LOOSE = 1.1
 
@@ -269,7 +271,9 @@ def sizes_of_text(settings: Sequence[str]) -> Sizes:
     sizes: Sizes = {}
     for word in itertools.chain.from_iterable(text.split(",") for text in settings):
         name, _, value = word.partition("=")
-        if not name or not value.isdigit():
-            raise InputError(f"`--sizes` must look like n=2,d=1; found {word!r}")
+        # isdecimal alone takes digits of other scripts, and isdigit "²", which int does not
+        whole = value.isascii() and value.isdecimal() and len(value) <= _DIGITS
+        if not name or not whole:
+            raise InputError(f"`--sizes` must look like n=2,d=1; found {word!r:.80}")
         sizes[name] = int(value)
     return sizes

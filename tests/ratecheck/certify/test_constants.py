@@ -195,6 +195,10 @@ def test_bad_input_is_one_line() -> None:
         rc.certify("fslora.unbiased", constant=True)
     with pytest.raises(InputError, match="must look like n=2,d=1; found 'n:2'"):
         sizes_of_text(["n:2"])
+    for size in ("²", "٢", "-1", "", "9" * 5_000):
+        with pytest.raises(InputError, match="must look like n=2,d=1; found 'n=") as said:
+            sizes_of_text([f"n={size},d=1"])
+        assert len(str(said.value)) < 130
     assert sizes_of_text(["n=2,d=1", "S=3"]) == {"n": 2, "d": 1, "S": 3}
 
 
