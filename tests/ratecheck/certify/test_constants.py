@@ -634,8 +634,12 @@ def test_what_a_folder_has_is_checked_and_not_searched_again(
     # other sizes, another ratio, or another revision: what is there does not count
     with pytest.raises(AssertionError, match="searched again"):
         again({"n": 2})
-    for name, value in (("ratio", ["1", "1.0001"]), ("revision", "0"), ("id", "bounds.other")):
-        path.write_text(json.dumps({**content, name: value}))
+    others = [
+        {**content, name: value}
+        for name, value in (("ratio", ["1", "1.0001"]), ("revision", "0"), ("id", "bounds.other"))
+    ]
+    for other in (*others, [content, content], [], None):
+        path.write_text(json.dumps(other))
         with pytest.raises(AssertionError, match="searched again"):
             again()
 
