@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -44,8 +45,9 @@ def repeated(text: str | bytes) -> str:
     twice: list[str] = []
 
     def seen(pairs: list[tuple[str, Any]]) -> None:
-        names = [name for name, _ in pairs]
-        twice.extend(name for name in names if names.count(name) > 1)
+        if len(dict(pairs)) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            twice.extend(name for name, number in counts.items() if number > 1)
 
     json.loads(text, object_pairs_hook=seen)
     return twice[0] if twice else ""

@@ -94,6 +94,8 @@ _USAGE_ERROR: Any = typer.BadParameter.__bases__[0]
 _ID_OF_CLAIM = re.compile(r"[a-z0-9_]+\.(?!py$)[A-Za-z0-9_]+")
 #: Commands that go on where they were interrupted; the others begin anew.
 _RESUMED = ("audit", "bridge", "certify", "rates", "reproduce", "run", "sweep")
+#: Options with which those that go on keep nothing.
+_KEEP_NOTHING = ("--check", "--replay")
 
 
 @app.command("list", epilog=examples("list", 'list "Lemma D.1"', "list fslora Figure 5 --json"))
@@ -805,7 +807,8 @@ def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
 def _interrupted(arguments: Sequence[str] | None) -> str:
     """What is said after Ctrl-C: whether anything was kept that the same command goes on from."""
     words = sys.argv[1:] if arguments is None else arguments
-    resumes = next(iter(words), "") in _RESUMED
+    options = {word.partition("=")[0] for word in words}
+    resumes = next(iter(words), "") in _RESUMED and options.isdisjoint(_KEEP_NOTHING)
     return "interrupted" + "; the same command resumes" * resumes
 
 

@@ -327,6 +327,9 @@ def test_options_that_say_nothing_beside_check_are_refused(
 def test_ctrl_c_says_that_the_same_command_goes_on() -> None:
     for words in (["certify", "a.b"], ["certify", "a.b", "--constant"]):
         assert app._interrupted(words).endswith("the same command resumes")
+    for words in (["certify", "--check", "a.json"], ["certify", "--check=a.json"]):
+        assert app._interrupted(words) == "interrupted"  # it begins anew
+    assert app._interrupted(["audit", "--replay", "a.json"]) == "interrupted"
 
 
 MARKS = """

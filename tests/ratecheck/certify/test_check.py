@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ratecheck._certify import check, check_constant, check_formula, check_identity
+from ratecheck._certify.stated import repeated
 from ratecheck._discover import papers
 from ratecheck._verdicts import certificates as kept
 
@@ -110,6 +111,15 @@ TWICE = {
     "a key twice": '{"format": 1, "kind": "quadratic", "kind": "identity"}',
     "a key twice within": '{"certificates": [{"theorem": {"shows": "", "shows": ""}}]}',
 }
+
+
+def test_many_keys_are_read_once() -> None:
+    """Comparing each key to all others would take minutes."""
+    keys = ", ".join(f'"{k}": 0' for k in range(300_000))
+    assert repeated("{" + keys + "}") == ""
+    assert repeated("{" + keys + ', "299999": 1}') == "299999"
+
+
 #: Texts that are no file of certificates, for each of the checkers.
 ILL = {
     "nothing": '{"certificates": null}',
