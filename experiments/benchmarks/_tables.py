@@ -92,7 +92,9 @@ def _time(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def _plain(key: str, value: float) -> str:
+def _plain(key: str, value: float | str) -> str:
+    if isinstance(value, str):
+        return value
     if key.startswith("share"):
         return f"{100 * value:.0f} %"
     if key.startswith("seconds"):

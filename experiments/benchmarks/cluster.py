@@ -1,6 +1,7 @@
 """What Dask costs: blocks of 100 ms on a cluster of two workers, against the computing alone.
 
-``ratecheck bench cluster`` times, on two workers that are processes of their own, calls that store
+``ratecheck bench cluster`` times, and ``python -m experiments.benchmarks.cluster`` also writes the
+tables under ``results/``: on two workers that are processes of their own, calls that store
 nothing, and a run whose blocks are stored and read here. Ours is the time by the clock, times two.
 The peer is what the blocks took themselves, of which each measures its own, or the same run by two
 processes of this machine. "Correct" means that the numbers are those of one process.
@@ -128,3 +129,14 @@ def _stored(config: SpinningConfig, folder: Path) -> rc.Columns:
 def _took(columns: rc.Columns) -> float:
     """Seconds of all blocks, each of which says its own in every row."""
     return float(np.sum(columns["took"])) / 10
+
+
+if __name__ == "__main__":
+    from experiments.benchmarks import cluster  # whose classes workers find, unlike this module's
+    from experiments.benchmarks._tables import write
+    from experiments.benchmarks.affpcl import Measured
+
+    measured = Measured()
+    for row in cluster.run(quick=False):
+        measured.add(row)
+    write("cluster", measured)

@@ -414,6 +414,8 @@ def _compare(number: Ball, other: Any, relation: str) -> Any:
         return NotImplemented
     a, b = number.value, operand
     if a is None or b is None:
+        if relation not in ("==", "!="):  # NumPy sorts it last, whatever its comparisons say
+            raise Undecided(f"{number} {relation} {other}: an order of what has no value")
         return relation == "!="
     holds, opposite = _RELATIONS[relation]
     if isinstance(a, flint.fmpq) and isinstance(b, flint.fmpq):
@@ -513,8 +515,8 @@ def _extreme(
     of_balls: Callable[[Any, Any], Any],
     nonnegative: Callable[[Sequence[bool]], bool],
 ) -> Ball:
-    if a.value is None or b.value is None:  # as NumPy does, which takes what did not compare
-        return b
+    if a.value is None or b.value is None:
+        return a if a.value is None else b
     with no_cases():
         try:
             return a if _compare(a, b, relation) else b

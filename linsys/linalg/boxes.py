@@ -258,16 +258,16 @@ class Form(Enclosure):
         return equal if equal is NotImplemented else ~equal
 
     def __lt__(self, other: Any) -> Any:
-        return compared(self, other, lambda lo, hi: (hi < 0, lo >= 0))
+        return _ordered(self, other, lambda lo, hi: (hi < 0, lo >= 0))
 
     def __le__(self, other: Any) -> Any:
-        return compared(self, other, lambda lo, hi: (hi <= 0, lo > 0))
+        return _ordered(self, other, lambda lo, hi: (hi <= 0, lo > 0))
 
     def __gt__(self, other: Any) -> Any:
-        return compared(self, other, lambda lo, hi: (lo > 0, hi <= 0))
+        return _ordered(self, other, lambda lo, hi: (lo > 0, hi <= 0))
 
     def __ge__(self, other: Any) -> Any:
-        return compared(self, other, lambda lo, hi: (lo >= 0, hi < 0))
+        return _ordered(self, other, lambda lo, hi: (lo >= 0, hi < 0))
 
     # the methods that NumPy's functions call on objects
 
@@ -340,8 +340,10 @@ def larger(x: Any, y: Any) -> Any:
 def _larger(x: Any, y: Any) -> Any:
     if not isinstance(x, Form):
         if not isinstance(y, Form):
-            return y if y > x else x
+            return y if y > x or y != y else x
         x, y = y, x
+    if isinstance(y, float) and y != y:
+        return constant(math.nan)
     if x is y:
         return x
     difference = x - y
@@ -416,6 +418,19 @@ def compared(x: Form, other: Any, decided: Callable[[Floats, Floats], Any]) -> A
     with np.errstate(invalid="ignore"):
         yes, no = decided(lo, hi)
     return _answer(yes, no, x, *([other] if isinstance(other, Form) else []))
+
+
+def _ordered(x: Form, other: Any, decided: Callable[[Floats, Floats], Any]) -> Any:
+    """How two numbers are ordered: open where one may have no value.
+
+    NumPy's comparisons say no there, but its functions that sort take it for the largest.
+    """
+    answer = compared(x, other, decided)
+    if isinstance(answer, Answer):
+        for number in (x, other):
+            if isinstance(number, Form) and number.partial is not None:
+                answer.no = answer.no & ~number.partial.where
+    return answer
 
 
 def _answer(yes: Mask, no: Mask, *of: Form) -> Answer:

@@ -86,7 +86,7 @@ def once(function: Callable[..., Any]) -> Callable[..., Any]:
 class Without(NamedTuple):
     """Where a number may have no value at some points, as the root of a negative number has none.
 
-    Its interval holds the values that there are, so that a comparison of it is open there.
+    Its interval holds the values that there are, so that no comparison of it is surely true there.
 
     Args:
         where: in which boxes, (B,) or (1,).

@@ -68,6 +68,24 @@ class Answer:
 
     __ror__ = __or__
 
+    def __eq__(self, other: Any) -> Any:
+        return ~(self ^ other)
+
+    def __ne__(self, other: Any) -> Any:
+        return self ^ other
+
+    def __hash__(self) -> int:
+        raise TypeError("the outcome of a comparison in boxes is no key")
+
+    def __xor__(self, other: Any) -> Any:
+        if isinstance(other, Answer):
+            return (self & ~other) | (~self & other)
+        if isinstance(other, bool | np.bool_) or (isinstance(other, int) and other in (0, 1)):
+            return ~self if other else self
+        raise TypeError(f"the outcome of a comparison in boxes beside {other!r:.40}")
+
+    __rxor__ = __xor__
+
 
 class Path:
     """One way through a formula: the answers so far, and the boxes that may go this way.

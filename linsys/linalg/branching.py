@@ -209,7 +209,7 @@ class Branching:
         self._signs[key] = frozenset(way * sign for sign in left)
         if (1 in left) != (-1 in left):
             formal.noted(difference.element, 1 if 1 in left else -1)
-        strict = (outcome is not zero and not limit) or not self._may_vanish(difference)
+        strict = (outcome is not zero and not limit) or self._nowhere_zero(difference)
         self._sign(difference, left, strict)
         return outcome
 
@@ -225,13 +225,20 @@ class Branching:
         """Whether a number may be zero, be it on a null set."""
         return (number.formal and self.infinite) or _may_vanish(number)
 
+    def _nowhere_zero(self, number: Number) -> bool:
+        """Whether a number is zero nowhere, but for what is made of infinity, which is noted."""
+        if _may_vanish(number):
+            return False
+        self.ties |= number.formal and self.infinite
+        return True
+
     def divided_by(self, number: Number) -> None:
         """Note that there are numbers only where this one is not zero."""
         self.divisors.append((number, len(self.taken)))
 
     def positive(self, number: Number) -> None:
         """Note that a number, such as a root that was taken, is not negative from here on."""
-        self._sign(number, frozenset((1,)), not self._may_vanish(number))
+        self._sign(number, frozenset((1,)), self._nowhere_zero(number))
 
     def _sign(self, number: Number, signs: Signs, strict: bool) -> None:
         """Note the signs that a number may have from here on."""

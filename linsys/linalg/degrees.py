@@ -32,6 +32,7 @@ from linsys.linalg.balls import exact_value
 from linsys.linalg.branching import Branching
 from linsys.linalg.formal import Element, NotRational
 from linsys.linalg.numpys_extremes import OfObjects
+from linsys.linalg.object_numbers import is_written, numpys_answer
 from linsys.linalg.ranges import ANY, MAYBE, NULL, Range
 from linsys.linalg.rounded import reach
 
@@ -231,22 +232,22 @@ class Rational:
     # comparisons
 
     def __eq__(self, other: Any) -> Any:
-        return _compare(self, other, operator.eq)
+        return numpys_answer(_compare(self, other, operator.eq))
 
     def __ne__(self, other: Any) -> Any:
-        return _compare(self, other, operator.ne)
+        return numpys_answer(_compare(self, other, operator.ne))
 
     def __lt__(self, other: Any) -> Any:
-        return _compare(self, other, operator.lt)
+        return numpys_answer(_compare(self, other, operator.lt))
 
     def __le__(self, other: Any) -> Any:
-        return _compare(self, other, operator.le)
+        return numpys_answer(_compare(self, other, operator.le))
 
     def __gt__(self, other: Any) -> Any:
-        return _compare(self, other, operator.gt)
+        return numpys_answer(_compare(self, other, operator.gt))
 
     def __ge__(self, other: Any) -> Any:
-        return _compare(self, other, operator.ge)
+        return numpys_answer(_compare(self, other, operator.ge))
 
     # the methods that NumPy's functions call on objects
 
@@ -268,7 +269,12 @@ class Rational:
             return Rational(math.exp(self.value))
         made = Rational(formal_functions.exponential(self.element))
         made = with_range(made, ranges.exponential, self)
-        if _branching is not None and _branching.infinite and made.range is not None:
+        if (
+            _branching is not None
+            and _branching.infinite
+            and made.range is not None
+            and not made.formal
+        ):
             made.range = made.range._replace(zero=NULL)  # of minus infinity
         return made
 
@@ -502,6 +508,8 @@ def _compare(
     a, b = number, operand
     if not (a.finite and b.finite):
         a, b = _of_float(a), _of_float(b)
+        if (math.isnan(a.value) or math.isnan(b.value)) and not limit and not is_written():
+            raise NotRational("a function that compares what has no value")  # NumPy sorts it last
         if _branching is not None and not _constant(number, operand):
             _branching.compared_with_infinity()
     elif _branching is not None and not _constant(a, b):

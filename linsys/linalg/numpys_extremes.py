@@ -16,6 +16,7 @@ __all__ = ["OfObjects", "arithmetic"]
 
 #: Of a reduction that starts with the first entry.
 _NO_VALUE = np._NoValue
+_NAN_TO_NUM = np.nan_to_num
 #: Held by the thread whose arithmetic the process has.
 _ENTERED = threading.RLock()
 
@@ -61,6 +62,13 @@ class OfObjects:
         return getattr(self._plain, name)
 
 
+def _nan_to_num(x: Any, *args: Any, **options: Any) -> Any:
+    """NumPy's, which leaves objects as they are, NaN among them: of objects there is none."""
+    if np.asarray(x).dtype == object:
+        raise TypeError("np.nan_to_num of what is no float: whether it is NaN is not known")
+    return _NAN_TO_NUM(x, *args, **options)
+
+
 @contextmanager
 def arithmetic(
     functions: Mapping[str, Callable[..., Any]], maximum: OfObjects, minimum: OfObjects
@@ -78,7 +86,7 @@ def arithmetic(
     """
     methods = numpy._core._methods
     ours: list[tuple[Any, str, Any]] = [(_precise, *item) for item in functions.items()]
-    ours += [(np, "maximum", maximum), (np, "minimum", minimum)]
+    ours += [(np, "maximum", maximum), (np, "minimum", minimum), (np, "nan_to_num", _nan_to_num)]
     ours += [(methods, "umr_maximum", maximum.reduce), (methods, "umr_minimum", minimum.reduce)]
     with _ENTERED:
         before = [(place, name, getattr(place, name)) for place, name, _ in ours]

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import dis
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, TypeVar
 
-__all__ = ["ObjectNumber"]
+import numpy as np
+
+__all__ = ["ObjectNumber", "is_written", "numpys_answer"]
 
 _Self = TypeVar("_Self", bound="ObjectNumber")
+
+
+def numpys_answer(answer: Any) -> Any:
+    """What a comparison says, as NumPy's numbers say it: ``~`` negates it, and ``+`` is "or"."""
+    return np.bool_(answer) if isinstance(answer, bool) else answer
+
+
+#: Modules whose functions stand between a comparison of a formula and its answer.
+_NUMBERS = {f"linsys.linalg.{name}" for name in (
+    "object_numbers", "recorded", "recorded_signs", "tapes", "degrees",
+)}  # fmt: skip
+
+
+def is_written() -> bool:
+    """Whether a formula compares by an operator, and not by a function such as ``np.sort``.
+
+    Of NaN an operator says no, but functions that sort take it for the largest, or the first.
+    """
+    formula = sys._getframe(1)
+    while formula.f_globals["__name__"] in _NUMBERS and formula.f_back is not None:
+        formula = formula.f_back
+    return dis.opname[formula.f_code.co_code[formula.f_lasti]] in ("COMPARE_OP", "CONTAINS_OP")
 
 
 class ObjectNumber(ABC):
@@ -73,19 +99,19 @@ class ObjectNumber(ABC):
         return type(self)(self._whole(round))
 
     def __eq__(self, other: Any) -> Any:
-        return self._compared(other, "==")
+        return numpys_answer(self._compared(other, "=="))
 
     def __ne__(self, other: Any) -> Any:
-        return self._compared(other, "!=")
+        return numpys_answer(self._compared(other, "!="))
 
     def __lt__(self, other: Any) -> Any:
-        return self._compared(other, "<")
+        return numpys_answer(self._compared(other, "<"))
 
     def __le__(self, other: Any) -> Any:
-        return self._compared(other, "<=")
+        return numpys_answer(self._compared(other, "<="))
 
     def __gt__(self, other: Any) -> Any:
-        return self._compared(other, ">")
+        return numpys_answer(self._compared(other, ">"))
 
     def __ge__(self, other: Any) -> Any:
-        return self._compared(other, ">=")
+        return numpys_answer(self._compared(other, ">="))

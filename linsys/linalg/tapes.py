@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from linsys.linalg.balls import open_answer
+from linsys.linalg.object_numbers import is_written
 
 __all__ = ["ANY", "NOT_NEGATIVE", "OPPOSITE", "POSITIVE", "Tape", "TooLong", "Unrecorded"]
 
@@ -150,6 +151,9 @@ class Tape:
             a, b = b, a
             relation = relation.translate(str.maketrans("<>", "><"))
         left, holds = self._between.get((a, b)) or self._possible(a, b), _HOLDS[relation]
+        if None in left and relation not in ("==", "!=") and not is_written():
+            # NumPy sorts what has no value last, whatever its comparisons say: that is open anew
+            return self.compared(relation, a, b, open_answer(f"an order of {a} and {b}"), True)
         if left <= holds or not left & holds:
             return left <= holds
         outcome = open_answer(f"{relation} of numbers {a} and {b}")

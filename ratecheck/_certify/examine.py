@@ -221,7 +221,7 @@ class _Kept:
     def add(self, rows: Any, active: Any, pairs: Any, of: int) -> None:
         """Take in the sides on one path, of the boxes that may go there."""
         k = len(self.low)
-        self.of[:, rows] |= np.array([bool(of >> i & 1) for i in range(k)])[:, None]
+        self.of[:, rows] |= np.array([bool(of >> i & 1) for i in range(k)], dtype=bool)[:, None]
         unique = {tuple(map(id, whole)): (whole, short) for whole, short in pairs}
         for whole, short in unique.values():
             self._add(rows, _Sides(short, active, k), _Sides(whole, active, k))

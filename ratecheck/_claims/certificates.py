@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linsys.linalg import is_precise, no_floats, precise, precision
+from linsys.linalg.object_numbers import numpys_answer
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.fields import Numbers, magnitude_of
 from ratecheck._claims.instead import LEFT
@@ -482,6 +483,23 @@ def _agree(coarse: _PreciseSides, fine: _PreciseSides) -> bool:
     """Whether the bound is exceeded with both precisions, and by as much."""
     a, b = coarse.excess, fine.excess
     return bool(a > 0 and b > 0 and (b == np.inf or abs(a - b) <= _AGREE * b))
+
+
+#: The class of high-precision numbers.
+_NUMBER: Any = type(precise([0.0])[0])
+
+
+def _compares_as_numpy(relation: str) -> None:
+    """Let the outcome of a comparison of two high-precision numbers be NumPy's, not Python's.
+
+    A formula may negate it by ``~``, and ``~True`` is -2.
+    """
+    of_python = getattr(_NUMBER, relation)
+    setattr(_NUMBER, relation, lambda one, other: numpys_answer(of_python(one, other)))
+
+
+for _relation in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+    _compares_as_numpy(_relation)
 
 
 def in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSides:

@@ -421,8 +421,10 @@ def test_nothing_is_surely_true_of_what_may_have_no_value() -> None:
             larger(constant(np.inf), x) * x, 0 * constant(np.inf), x * np.inf, x + np.nan,
         ):  # fmt: skip
             assert not (number >= -1).yes.any(), number
+            assert not (number >= -1).no.any(), number
             assert not (number != -2).no.any(), number
-        assert (abs(root) < 0).no.all()
+            assert not (number == -2).yes.any(), number
+        assert (abs(root) == -2).no.all()
         for number in (abs(x), (x + 1).sqrt(), (x + 2).log(), 1 / (x + 2), x**2, (x + 1) ** 0.3):
             assert (number >= -1).yes.all(), number
             assert (number < np.inf).yes.all(), number
@@ -457,6 +459,51 @@ def test_nothing_is_known_where_a_formula_is_not_defined() -> None:
         float(x)
     with pytest.raises(TypeError, match="no key"):
         hash(x)
+
+
+#: Formulas that are 2 within 10^-9 of 0.3 alone, where m has no value, as NumPy computes them.
+RARE_VALUES: dict[str, Callable[[Any, Any], Any]] = {
+    "equal outcomes": lambda x, m: 2 if (abs(x - 0.3) < 1e-9) == (x < 2) else 0.5,
+    "different outcomes": lambda x, m: 0.5 if (abs(x - 0.3) < 1e-9) ^ (x < 2) else 2,
+    "an outcome and a truth": lambda x, m: 2 if (abs(x - 0.3) < 1e-9) == True else 0.5,  # noqa: E712
+    "an outcome among others": lambda x, m: 2 if (abs(x - 0.3) < 1e-9) in (True, 1) else 0.5,
+    "not an outcome": lambda x, m: 0.5 if ~(abs(x - 0.3) < 1e-9) else 2,
+    "argmin": lambda x, m: 1 + np.argmin(np.array([-1 + 0 * x, m])),
+    "argmax": lambda x, m: 1 + np.argmax(np.array([1 + 0 * x, m])),
+    "argsort": lambda x, m: 1 + np.argsort(np.array([m, 0.3 + 0 * x]))[0],
+    "sort": lambda x, m: np.sort(np.array([m, 2 + 0 * x]))[0],
+    "clip": lambda x, m: 0.5 if np.clip(np.array([m]), 0.6, 1)[0] <= 1 else 2,
+    "maximum of NaN": lambda x, m: 0.5 if np.maximum(0.25, np.nan) <= 1 else 2,
+    "maximum with NaN": lambda x, m: 0.5 if np.maximum(np.array([x]), np.nan)[0] <= 2 else 2,
+}
+
+
+@pytest.mark.parametrize("name", RARE_VALUES)
+def test_what_numpy_computes_is_on_a_path(name: str) -> None:
+    x = np.float64(0.3)
+    with np.errstate(all="ignore"):
+        m = np.minimum(np.sqrt((x - 0.3) ** 2 - 1e-18), 0.25)
+        assert RARE_VALUES[name](x, m) == 2
+
+    def formula(rows: Any) -> Any:
+        (x,) = one_box((0.0, 1.0))
+        m = smaller(((x - 0.3) ** 2 - constant(Fraction(1, 10**18))).sqrt(), 0.25)
+        value = RARE_VALUES[name](x, m)
+        return float(value.hi[0]) if isinstance(value, Form) else float(value)
+
+    with box_arithmetic(), np.errstate(all="ignore"):
+        values = [value for _, _, value in every_path(formula, 1, 32, Paths(1))]
+    assert 2 in values
+
+
+def test_outcomes_are_numpys() -> None:
+    with box_arithmetic():
+        outcome = one_box((0.0, 1.0))[0] > 0.5
+        for wrong in (lambda: outcome == 2, lambda: outcome == "x", lambda: {outcome}):
+            with pytest.raises(TypeError, match="the outcome of a comparison in boxes"):
+                wrong()
+        with pytest.raises(TypeError, match="nan_to_num"):
+            np.nan_to_num(np.array(one_box((0.0, 1.0))))
 
 
 def test_an_open_comparison_is_taken_both_ways() -> None:

@@ -166,3 +166,48 @@ def power_of_infinity(x):
 def power_of_a_size(x):
     """This one is true: the power that is compared is of a number that is not zero."""
     return np.where((x + 1) ** 0.3 > 0, x, x + 1), x
+
+
+@PAPER.identity("negated", ref="24", on=UNIT)
+def negated(x):
+    """Another number within 10^-9 of 3/10: NumPy negates an outcome, and ``~True`` is -2."""
+    return np.where(~(np.abs(x - 0.3) < 1e-9), x, x + 1), x
+
+
+@PAPER.identity("last", ref="25", on=UNIT)
+def last(x):
+    """Another number within 10^-9 of 3/10, where a root has no value, which NumPy sorts first."""
+    root = np.sqrt((x - 0.3) ** 2 - 1e-18)
+    return np.argmin(np.array([-1 + 0 * x, root])) + x, x
+
+
+@PAPER.identity("clipped", ref="26", on=UNIT)
+def clipped(x):
+    """Another number within 10^-9 of 3/10, where what is clipped has no value."""
+    root = np.sqrt((x - 0.3) ** 2 - 1e-18)
+    return np.where(np.clip(root, 0.25, 1) <= 1, x, x + 1), x
+
+
+@PAPER.identity("without_nan", ref="27", on=UNIT)
+def without_nan(x):
+    """Another number within 10^-9 of 3/10, where what has no value becomes 2."""
+    root = np.sqrt((x - 0.3) ** 2 - 1e-18)
+    return np.where(np.nan_to_num(root, nan=2.0) <= 1, x, x + 1), x
+
+
+@PAPER.upper("not_negative", ref="28", on=UNIT)
+def not_negative(x):
+    """This one is true: NumPy negates an outcome by ``~``."""
+    return np.where(~(x >= 0), 2, x), 1 + 0 * x
+
+
+@PAPER.upper("either", ref="29", on=UNIT)
+def either(x):
+    """This one is true: NumPy's sum of two outcomes is one."""
+    return ((x >= 0) + (x <= 1)) * 1.0 + 0 * x, 1 + 0 * x
+
+
+@PAPER.upper("largest", ref="30", on=UNIT)
+def largest(x):
+    """This one has no value at 1/4, where it is not violated."""
+    return 2 * np.maximum(np.where(x == 0.25, np.nan, 0 * x), 0.5), 2 + 0 * x

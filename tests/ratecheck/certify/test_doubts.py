@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from linsys.linalg import degrees, ranges
+from linsys.linalg import degrees, object_numbers, ranges, tapes
 from linsys.linalg.branching import Branching
 from linsys.linalg.degree_arithmetic import rational_arithmetic
 from linsys.linalg.degrees import Rational
@@ -185,6 +185,47 @@ def test_ties_that_are_a_case_of_their_own_are_named(name: str) -> None:
     del content["ties"]
     with pytest.raises(Refused, match="`ties` must be left out; found None"):
         verify(content)
+
+
+@pytest.mark.parametrize("name", ["last", "clipped"])
+def test_what_numpy_does_otherwise_is_not_called_proved(name: str) -> None:
+    content, _ = said(name)
+    assert of_certificate(content) == Evidence.MET
+    assert "formula" not in content
+
+
+def test_a_function_that_sorts_is_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (degrees, tapes):
+        monkeypatch.setattr(module, "is_written", lambda: True)  # mutation
+    assert of_certificate(said("last")[0]) == Evidence.SIZES
+
+
+def test_what_a_negated_outcome_breaks_is_proved_false() -> None:
+    content, _ = said("negated")
+    assert of_certificate(content) == Evidence.FALSE
+
+
+def test_what_becomes_a_number_of_nan_is_refused() -> None:
+    proof = prove(ITEMS["without_nan"], None)
+    assert proof.certificate is None
+    assert "np.nan_to_num of what is no float" in proof.reason
+
+
+@pytest.mark.parametrize("name", ["not_negative", "either"])
+def test_outcomes_are_negated_and_added_as_numpys(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert judge(claim(name)).verdict == "holds"
+    item = ITEMS[name]
+    assert prove(item, {"x": 0.5}).certificate is None
+    monkeypatch.setattr(object_numbers, "numpys_answer", lambda answer: answer)  # mutation
+    broken = prove(item, {"x": 0.5}).certificate
+    assert broken is not None
+    assert broken["kind"] == "counterexample"
+
+
+def test_a_maximum_of_nan_is_nan() -> None:
+    assert prove(ITEMS["largest"], {"x": 0.25}).certificate is None
 
 
 @pytest.mark.parametrize("name", ["sides", "power_of_a_size"])
