@@ -132,11 +132,13 @@ def _took(columns: rc.Columns) -> float:
 
 
 if __name__ == "__main__":
-    from experiments.benchmarks import cluster  # whose classes workers find, unlike this module's
+    import importlib
+
     from experiments.benchmarks._tables import write
     from experiments.benchmarks.affpcl import Measured
 
     measured = Measured()
-    for row in cluster.run(quick=False):
+    # workers find the classes of the module by its name, and not those of this program
+    for row in importlib.import_module("experiments.benchmarks.cluster").run(quick=False):
         measured.add(row)
     write("cluster", measured)
