@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from linsys.validate import InputError
 from ratecheck._certify import prove as prover
 from ratecheck._certify.prove import Proof
 from ratecheck._discover.catalogue import Item, module
@@ -30,12 +31,18 @@ class Unfinished:
         how: what proves a claim.
         items: the claims.
         given: what an answer depends on beside the code, for each claim.
+
+    Raises:
+        InputError: a file has the name of the folder.
     """
 
     def __init__(
         self, out: Path, how: Callable[..., Proof], items: Sequence[Item], given: Sequence[Any]
     ) -> None:
         self._folder = out / FOLDER
+        if self._folder.exists() and not self._folder.is_dir():
+            what = "place of claims that are not all proved"
+            raise InputError(f"{what} must be a folder; found the file {self._folder}")
         self._how, self._items, self._given = how.__module__, items, given
         self._revisions: dict[str, str] = {}
 

@@ -18,6 +18,7 @@ from ratecheck._certify.unfinished import FOLDER
 from ratecheck._discover.catalogue import Item
 from ratecheck._processes.interrupts import Interrupted
 from tests.ratecheck.certify._files import ClaimsOf
+from tests.ratecheck.conftest import CLAIMS
 
 HERE = Path(__file__).parent
 ODD = HERE / "misbehaving.py"
@@ -227,3 +228,17 @@ def test_ctrl_c_says_how_many_claims_are_saved(
     said = "1 of 2 claims are saved, the same command resumes"
     with pytest.raises(Interrupted, match=said), begun as each:
         list(each(lambda what: None))
+
+
+@pytest.mark.parametrize("more", [(), ("--constant",)], ids=["", "constant"])
+def test_a_file_in_the_place_of_the_folder_is_a_line(
+    more: tuple[str, ...], tmp_path: Path, ratecheck: Callable[..., Any]
+) -> None:
+    (tmp_path / "mine.py").write_text(CLAIMS)
+    path = tmp_path / "out" / FOLDER
+    path.parent.mkdir()
+    path.write_text("mine")
+    done = ratecheck("certify", tmp_path / "mine.py", *more, "--out", path.parent)
+    assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+    assert f"must be a folder; found the file {path}" in done.err
+    assert path.read_text() == "mine"
