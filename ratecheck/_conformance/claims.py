@@ -2,7 +2,7 @@
 
 1. The statement is complete: it has a text and a source, its LaTeX can be read, and what replaces a
    false one is true.
-2. The verdict is the expected one.
+2. The verdict is the expected one, and no certificate in the results says the contrary.
 3. Both sides are the same numbers in float64 and in high precision, on drawn instances.
 4. The verdict could have been another one: with a bound tightened by a tenth past the tightest
    instance found, with an identity whose sides are a thousandth apart, with an exponent lowered by
@@ -40,7 +40,8 @@ from ratecheck._discover.catalogue import families
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._rates.regimes import of_regime, of_regimes
 from ratecheck._search.search import EFFORTS, Search
-from ratecheck._verdicts.testing import entry_of, evaluated, failure
+from ratecheck._verdicts.evidence import Evidence
+from ratecheck._verdicts.testing import check_certificates, entry_of, evaluated, failure
 from ratecheck._verdicts.verdict import LIMITS, Verdict, judge
 
 #: By how much a bound is tightened past the tightest instance, and an identity or a rate changed.
@@ -105,8 +106,9 @@ def check_claim(
 ) -> None:
     """Check one claim as pytest does: its verdict, and that it could be another.
 
-    The statement must be complete, the verdict the one that the claim expects, both sides the same
-    numbers in float64 and in high precision, and a bound a tenth too tight must be refused.
+    The statement must be complete, the verdict the one that the claim expects, which no certificate
+    in the results contradicts, both sides the same numbers in float64 and in high precision, and a
+    bound a tenth too tight must be refused.
 
     Args:
         claim: the claim, or the id of one of the catalogue.
@@ -133,6 +135,7 @@ def check_claim(
     if isinstance(entry, Claim) and entry.expect == "violated" and _is_refuted(entry, options):
         with _telling(entry):
             _check_precision(entry, options.seed)
+        check_certificates(entry, Evidence.CONFIRMED, entry.expect)
         return
     enough = math.inf
     if known is not None:
@@ -148,6 +151,7 @@ def check_claim(
     )
     if verdict.verdict != entry.expect:
         raise AssertionError(failure(entry, verdict, entry.expect))
+    check_certificates(entry, verdict.evidence, verdict.verdict)
     with _telling(entry, verdict):
         if isinstance(entry, RateClaim):
             _check_exponents(entry, verdict)

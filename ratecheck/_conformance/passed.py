@@ -2,8 +2,8 @@
 
 A claim is known by all that its test depends on: the code of its module and of what that imports,
 of the tool, the numerical packages and the versions of libraries; effort, seed and limit; what is
-kept of its tightness; and what other claims hand on to it. What a measure reads from other files is
-not seen.
+kept of its tightness; its certificates; and what other claims hand on to it. What a measure reads
+from other files is not seen.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from ratecheck._discover.catalogue import families
 from ratecheck._store.files import digest, write_whole
 from ratecheck._store.machine import versions
 from ratecheck._store.revision import revision_of
+from ratecheck._verdicts.certified import every
+from ratecheck._verdicts.testing import origin_of
 
 
 class Passed:
@@ -67,6 +69,7 @@ class Passed:
             handed_on,
             corrected and corrected.expect,
             versions(),
+            every(origin_of(entry), entry.id),
         ]
         text = json.dumps(said, sort_keys=True, default=repr)
         self._path = folder / digest(_revision(module) + text)

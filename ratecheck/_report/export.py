@@ -13,7 +13,7 @@ from ratecheck._discover.catalogue import Item, catalogue, section
 from ratecheck._discover.named import given_beside
 from ratecheck._report.authors import fill
 from ratecheck._report.findings import findings
-from ratecheck._report.kept import decided, known_in, of_known, with_certificate
+from ratecheck._report.kept import known_in, of_known, with_certificate, word
 from ratecheck._report.markdown import plain, table
 from ratecheck._report.terminal import dump
 from ratecheck._report.verdicts import headline, ratio
@@ -118,9 +118,8 @@ def markdown(results: Sequence[Result]) -> str:
 
 def _row(result: Result) -> list[str]:
     verdict, entry = result.verdict, result.item.entry
-    seen = decided(result.item, result.evidence) or ""
     numbers = ratio(result), str(verdict.instances)
-    return [f"`{entry.id}`", plain(entry.source), verdict.label, seen, *numbers]
+    return [f"`{entry.id}`", plain(entry.source), verdict.label, word(result), *numbers]
 
 
 def _data(complete: Sequence[tuple[Result, str | None]]) -> dict[str, Any]:

@@ -105,6 +105,7 @@ def _surprises(records: Sequence[Record]) -> list[str]:
         for r in records
         if r["verdict"] != r["expected"]
     ]
+    told += [f"- `{r['id']}`: {r['contradiction']}." for r in records if r.get("contradiction")]
     return ["## Not as expected", "\n".join(told)] if told else []
 
 

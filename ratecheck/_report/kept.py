@@ -12,20 +12,17 @@ from typing import Any
 
 from ratecheck._discover.catalogue import Item, find_claims
 from ratecheck._discover.named import given_beside
-from ratecheck._discover.papers import installed
 from ratecheck._discover.table import results
-from ratecheck._fallback import folders_of
+from ratecheck._verdicts import certified
 from ratecheck._verdicts.certificates import (
     FILE,
     FOLDER,
     assumptions,
     file_of,
     in_words,
-    left_by_certify,
-    read,
-    revision,
 )
-from ratecheck._verdicts.evidence import PROVED, Evidence, assumed, of_audit, of_certificate
+from ratecheck._verdicts.certified import CONTRADICTORY
+from ratecheck._verdicts.evidence import Evidence, assumed, of_audit, of_certificate
 from ratecheck._verdicts.records import Records, Result, revisions_of_claims
 from ratecheck._verdicts.verdict import Verdict, evidence
 
@@ -36,7 +33,7 @@ _NAMED = 3
 def latest(item: Item, records: Records) -> Result | None:
     """The verdict of the current code that was stored last, or else that which its paper keeps."""
     stored = records.latest(item)
-    folder = _folder(item.entry.paper)
+    folder = certified.folder_of(item.entry.paper)
     if stored is not None or folder is None:
         return stored
     claim = _claims(folder).get(item.id)
@@ -85,8 +82,18 @@ def decided(item: Item, said: str) -> Evidence | None:
     return _decided(item.origin, item.id, said)
 
 
+def word(result: Result) -> str:
+    """The evidence for a verdict, in a table: CONTRADICTORY where something cannot be true."""
+    if result.contradiction:
+        return CONTRADICTORY
+    return decided(result.item, result.evidence) or ""
+
+
 def with_certificate(result: Result) -> dict[str, Any]:
-    """The record of a verdict; ``decided`` names the evidence and ``proof`` says what is proved."""
+    """The record of a verdict; ``decided`` names the evidence and ``proof`` says what is proved.
+
+    ``contradiction`` is that of :func:`ratecheck._verdicts.certified.contradiction`.
+    """
     return _with_certificate(result.to_record(), result.item.origin)
 
 
@@ -97,10 +104,12 @@ def with_certificate_of_file(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def _with_certificate(record: Mapping[str, Any], origin: str) -> dict[str, Any]:
     seen = _decided(origin, record["id"], record["evidence"])
-    against = _contradiction(origin, record["id"], record["evidence"])
+    name, said = record["id"], record["evidence"]
+    against = certified.contradiction(origin, name, said, record["verdict"])
     return {
         **record,
         "decided": seen or "",
+        "contradiction": against,
         "proof": "; ".join(filter(None, (against, _proof(origin, record["id"])))),
     }
 
@@ -110,30 +119,6 @@ def _proof(origin: str, name: str) -> str:
     if certificate is None:
         return ""
     return in_words(certificate, _premises(origin, certificate, [name]))
-
-
-def contradiction(item: Item, said: str) -> str:
-    """That what is known of a claim cannot all be true, in a line; empty where it can.
-
-    A certificate is believed until it is checked, and one that says that a claim is true may stand
-    beside a counterexample, or beside a certificate that it is false.
-
-    Args:
-        item: the claim.
-        said: what decided the audit, as of :func:`decided`.
-    """
-    return _contradiction(item.origin, item.id, said)
-
-
-def _contradiction(origin: str, name: str, said: str) -> str:
-    kinds = [of_certificate(one) for one in _every(origin, name)]
-    proved = [kind for kind in kinds if kind in PROVED]
-    refuting = (Evidence.FALSE, Evidence.CONFIRMED)
-    against = [kind for kind in (*kinds, of_audit(said)) if kind in refuting]
-    if not (proved and against):
-        return ""
-    what = "a certificate" if against[0] == Evidence.FALSE else "a counterexample"
-    return f"CONTRADICTORY: a certificate says {proved[0]}, and {what} {against[0]}: one is wrong"
 
 
 def _decided(origin: str, name: str, said: str, within: Sequence[str] = ()) -> Evidence | None:
@@ -150,25 +135,14 @@ def _certificate(origin: str, name: str) -> Mapping[str, Any] | None:
 
     Of several that one that says that the claim is false.
     """
-    every = _every(origin, name)
+    every = certified.every(origin, name)
     false = [one for one in every if of_certificate(one) == Evidence.FALSE]
     return next(iter([*false, *every]), None)
 
 
-def _every(origin: str, name: str) -> list[Mapping[str, Any]]:
-    """All certificates of a claim that are of current code."""
-    if origin.endswith(".py"):
-        return left_by_certify(results() / FOLDER, origin, name)
-    folder = _folder(name.partition(".")[0])
-    if folder is None or not (folder / FILE).is_file():
-        return []
-    kept_ones = _certificates(folder, (folder / FILE).stat().st_mtime_ns).get(name, [])
-    return [one for one in kept_ones if one["revision"] == revision(origin)]
-
-
 def _file(origin: str, name: str) -> Path:
     """Where the certificate of a claim is that has one."""
-    folder = None if origin.endswith(".py") else _folder(name.partition(".")[0])
+    folder = None if origin.endswith(".py") else certified.folder_of(name.partition(".")[0])
     if folder is not None:
         return folder / FILE
     paths = [results() / FOLDER / file_of(name, constant=constant) for constant in (False, True)]
@@ -200,7 +174,7 @@ def _premises(
         place, said = origin, ""
         if not origin.endswith(".py"):
             (item,) = find_claims([name])
-            folder = _folder(item.entry.paper)
+            folder = certified.folder_of(item.entry.paper)
             verdict = None if folder is None else _claims(folder).get(name)
             place, said = item.origin, of_known(item, verdict).evidence if verdict else ""
         known[name] = None if name in within else _decided(place, name, said, within)
@@ -209,7 +183,7 @@ def _premises(
 
 def replay_path(item: Item, records: Records) -> Path:
     """The file with a claim's counterexample: the user's, or else that of its paper."""
-    path, folder = records.replay_path(item), _folder(item.entry.paper)
+    path, folder = records.replay_path(item), certified.folder_of(item.entry.paper)
     theirs = None if folder is None else folder / "counterexamples" / f"{item.id}.json"
     if theirs is None or path.is_file() or not theirs.is_file():
         return path
@@ -220,25 +194,6 @@ def _from_here(path: Path) -> Path:
     """A path as it is shorter to type."""
     here = Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-@lru_cache
-def _folder(paper: str) -> Path | None:
-    """Where a paper keeps its verdicts; None for papers of users' files."""
-    package = installed().get(paper)
-    folders = [] if package is None else folders_of(package)
-    if not folders:
-        return None
-    return Path(folders[0]).resolve() / "results"
-
-
-@lru_cache
-def _certificates(folder: Path, written: int) -> dict[str, list[Mapping[str, Any]]]:
-    """The certificates of a folder by their claims, as they were written at a time."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for certificate in read(folder)["certificates"]:
-        found.setdefault(certificate["id"], []).append(certificate)
-    return found
 
 
 @lru_cache

@@ -24,14 +24,15 @@ from ratecheck._report.describe import file_of
 from ratecheck._report.kept import (
     assumes,
     check_again,
-    contradiction,
     decided,
     latest,
     proof,
     replay_path,
+    word,
 )
 from ratecheck._report.terminal import console, say, show_list
 from ratecheck._report.words import in_words
+from ratecheck._verdicts import certified
 from ratecheck._verdicts.constant import has_constant, made_simple
 from ratecheck._verdicts.records import Records, Result
 from ratecheck._verdicts.replay import Replayed
@@ -163,7 +164,9 @@ def description(item: Item, records: Records) -> dict[str, Any]:
         "file": _file(item),
         "evidence": decided(item, last.evidence if last else "") or "",
         "certificate": proof(item),
-        "contradiction": contradiction(item, last.evidence if last else ""),
+        "contradiction": (
+            last.contradiction if last else certified.contradiction(item.origin, item.id, "", "")
+        ),
         "assumed": assumes(item),
         "check": check_again([item]),
         "result": last and plain(last),
@@ -171,8 +174,12 @@ def description(item: Item, records: Records) -> dict[str, Any]:
 
 
 def plain(result: Result) -> dict[str, Any]:
-    """A result as plain JSON values; ``evidence`` is the strongest that there is, as in a table."""
-    return {**result.to_dict(), "evidence": decided(result.item, result.evidence) or ""}
+    """A result as plain JSON values; ``evidence`` is the strongest that there is.
+
+    ``contradiction`` says in a line that what is known cannot all be true; empty where it can.
+    """
+    seen = decided(result.item, result.evidence) or ""
+    return {**result.to_dict(), "evidence": seen, "contradiction": result.contradiction}
 
 
 def show_claim(item: Item, records: Records, correction: Item | None) -> None:
@@ -313,10 +320,9 @@ def show_replay(replayed: Replayed) -> None:
 
 def _row(result: Result) -> list[str]:
     outcome, entry = result.verdict, result.item.entry
-    surprise = "" if result.ok else f", EXPECTED {entry.expect}"
+    surprise = "" if outcome.verdict == entry.expect else f", EXPECTED {entry.expect}"
     verdict = f"{outcome.label}{surprise}"
-    seen = decided(result.item, result.evidence) or ""
-    return [entry.id, verdict, seen, ratio(result), f"{outcome.instances:,}", entry.source]
+    return [entry.id, verdict, word(result), ratio(result), f"{outcome.instances:,}", entry.source]
 
 
 def ratio(result: Result) -> str:
@@ -341,11 +347,11 @@ def explained(result: Result, records: Records, *, best: bool = False) -> list[s
     Where there is no counterexample, the tightest instance stands in its place if ``best``.
     """
     verdict, entry = result.verdict, result.item.entry
-    expected = "" if result.ok else f" (expected: {entry.expect})"
+    expected = "" if verdict.verdict == entry.expect else f" (expected: {entry.expect})"
     lines = [f"{entry.id}: {verdict.label}{expected}"]
     if verdict.evidence:
         lines.append(f"  {result.evidence}{_generic(verdict)}")
-        against = contradiction(result.item, result.evidence)
+        against = result.contradiction
         lines += [f"  {against}"] * bool(against) + _certified(result.item, in_full=best)
     if verdict.verdict == "violated":
         lines.append(f"  {' '.join(entry.text.split())}")

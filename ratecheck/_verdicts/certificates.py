@@ -7,6 +7,7 @@ the reason. ``certificates.md`` says the same in tables.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from linsys.validate import InputError
-from ratecheck._store.revision import revision_of
+from ratecheck._discover.catalogue import module
+from ratecheck._store.revision import revision_of, revision_of_meaning
 from ratecheck._user_modules import PREFIX
 from ratecheck._verdicts.evidence import (
     Evidence,
@@ -24,7 +26,6 @@ from ratecheck._verdicts.evidence import (
     strength,
     unproved,
 )
-from ratecheck._verdicts.records import meaning_of_module
 from ratecheck._verdicts.replay import json_in
 
 #: Beside the verdicts of a paper.
@@ -98,6 +99,13 @@ def revision(origin: str) -> str:
     if origin.endswith(".py"):
         return revision_of([(Path(origin).resolve(), PREFIX)])
     return meaning_of_module(origin)
+
+
+@functools.cache
+def meaning_of_module(origin: str) -> str:
+    """The revision of what the claims of a module of the catalogue compute, however judged."""
+    claims = module(origin)
+    return revision_of_meaning(Path(claims.__file__ or ""), claims.__package__ or "")
 
 
 def read(folder: Path) -> Kept:

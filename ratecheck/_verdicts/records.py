@@ -37,9 +37,10 @@ from ratecheck._store.files import (
     writing,
 )
 from ratecheck._store.machine import versions
-from ratecheck._store.revision import revision_of, revision_of_meaning
+from ratecheck._store.revision import revision_of
 from ratecheck._user_modules import PREFIX
-from ratecheck._verdicts import verdict as verdict_module
+from ratecheck._verdicts import certified, verdict as verdict_module
+from ratecheck._verdicts.certificates import meaning_of_module
 from ratecheck._verdicts.judging import judge_all
 from ratecheck._verdicts.verdict import Verdict, evidence, replay
 
@@ -59,8 +60,14 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether the verdict is the one that the claim expects."""
-        return self.verdict.verdict == self.item.entry.expect
+        """Whether the verdict is the one that the claim expects, and no certificate is against."""
+        return self.verdict.verdict == self.item.entry.expect and not self.contradiction
+
+    @property
+    def contradiction(self) -> str:
+        """See :func:`ratecheck._verdicts.certified.contradiction`."""
+        item = self.item
+        return certified.contradiction(item.origin, item.id, self.evidence, self.verdict.verdict)
 
     @property
     def evidence(self) -> str:
@@ -307,13 +314,6 @@ def _digits(known: Families) -> str:
 def revision_of_module(origin: str) -> str:
     """The revision of what the claims of a module of the catalogue compute, and of the judge."""
     return digest(f"{meaning_of_module(origin)} {verdict_module.VERSION}")
-
-
-@functools.cache
-def meaning_of_module(origin: str) -> str:
-    """The revision of what the claims of a module of the catalogue compute, however judged."""
-    claims = module(origin)
-    return revision_of_meaning(Path(claims.__file__ or ""), claims.__package__ or "")
 
 
 def _revision_of_file(path: str) -> str | None:

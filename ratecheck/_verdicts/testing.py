@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from typing import Any
 
 from linsys.validate import InputError
@@ -18,6 +19,8 @@ from ratecheck._claims.made import file_of
 from ratecheck._discover.catalogue import catalogue, find_claims
 from ratecheck._discover.named import given_beside
 from ratecheck._discover.papers import installed
+from ratecheck._fallback import OWN
+from ratecheck._verdicts.certified import contradiction
 from ratecheck._verdicts.verdict import Verdict, judge
 
 #: The verdicts of a true claim: a bound that says something, or a rate as it is stated.
@@ -38,7 +41,8 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
 
     Raises:
         AssertionError: if the claim does not come out as true, or as violated where its ``expect``
-            is that; with the shrunk counterexample and how to replay it.
+            is that; with the shrunk counterexample and how to replay it. Also if a certificate in
+            the results says the contrary.
         InputError: if this is no claim, or the id of none.
 
     >>> from ratecheck import claim, simplex
@@ -58,6 +62,41 @@ def assert_holds(claim: Entry | str, *, effort: str = "quick", seed: int = 0) ->
             raise AssertionError(failure(entry, verdict, "violated"))
     elif verdict.verdict not in _TRUE:
         raise AssertionError(failure(entry, verdict))
+    check_certificates(entry, verdict.evidence, verdict.verdict)
+
+
+def check_certificates(entry: Entry, decided: str, verdict: str) -> None:
+    """Refuse a verdict that a certificate of current code contradicts.
+
+    Args:
+        entry: the claim.
+        decided: what did, as :attr:`ratecheck._verdicts.verdict.Verdict.evidence`.
+        verdict: the one that came out.
+
+    Raises:
+        AssertionError: with what contradicts what.
+    """
+    __tracebackhide__ = True
+    if against := contradiction(origin_of(entry), entry.id, decided, verdict):
+        text = " ".join(entry.text.split())
+        said = _CAME_OUT.get(verdict, f"is {verdict}")
+        raise AssertionError(f"{entry.id} ({entry.source}) {said}: {text}\n{against}")
+
+
+def origin_of(entry: Entry) -> str:
+    """The module of a claim of an installed paper, or else the file that makes it."""
+    function = getattr(entry, "function", None) or getattr(entry, "regimes", None)
+    path = file_of(entry, function)
+    package = installed().get(entry.paper)
+    if package is None:
+        return path
+    modules = [
+        name.removeprefix(OWN)
+        for name, module in sys.modules.copy().items()
+        if name.removeprefix(OWN).startswith(f"{package}.")
+        and getattr(module, "__file__", None) == path
+    ]
+    return modules[0] if modules else path
 
 
 def failure(entry: Entry, verdict: Verdict, expected: str = "") -> str:

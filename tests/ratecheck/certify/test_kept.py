@@ -28,7 +28,7 @@ from ratecheck._report import kept as report_kept
 from ratecheck._report.export import AUTHORS, renew
 from ratecheck._report.kept import decided, found_before, proof
 from ratecheck._report.verdicts import show_claim
-from ratecheck._verdicts import certificates as kept
+from ratecheck._verdicts import certificates as kept, certified
 from ratecheck._verdicts.certificates import in_words
 from ratecheck._verdicts.evidence import MEANING, Evidence, of_certificate
 from ratecheck._verdicts.records import Records
@@ -406,7 +406,7 @@ def test_an_audit_says_what_a_current_certificate_proves(monkeypatch: pytest.Mon
     )
     (inequality,) = find_claims(["firm.lemma4_corrected"])
     assert proof(inequality) == ""
-    monkeypatch.setattr(report_kept, "revision", lambda origin: "another revision")
+    monkeypatch.setattr(certified, "revision", lambda origin: "another revision")
     assert proof(item) == ""
 
 
@@ -452,7 +452,7 @@ def test_every_page_has_the_same_word_for_the_evidence(
     assert " ".join(told) in " ".join(capsys.readouterr().out.split())
     assert f"| {word} | {MEANING[word]} |" in (pages / "findings.md").read_text()
     assert re.search(rf"What decided them: [^;]*\d+ {word}", (pages / "authors.md").read_text())
-    monkeypatch.setattr(report_kept, "revision", lambda origin: "another revision")
+    monkeypatch.setattr(certified, "revision", lambda origin: "another revision")
     assert decided(item, "searched, as ever") == "searched"
 
 
@@ -496,7 +496,7 @@ def test_a_new_certificate_is_on_the_pages(tmp_path: Path, monkeypatch: pytest.M
     paper = tmp_path / "mine" / "results"
     shutil.copytree(KEPT["fslora"], paper)
     shutil.copy(KEPT["fslora"].parent / AUTHORS, paper.parent)
-    monkeypatch.setattr(report_kept, "_folder", lambda name: paper)
+    monkeypatch.setattr(certified, "folder_of", lambda name: paper)
     items = find_claims(["fslora"])
     renew(items[:1], paper)
     words = "fslora.unbiased` | FSLoRA, Section 3.1 | holds | proved at sizes |"
@@ -656,7 +656,7 @@ def test_certificates_that_contradict_each_other_or_a_counterexample_are_said(
     (told,) = json.loads(ratecheck("show", "mine.py::mine.half", "--json").out)
     assert told["contradiction"].endswith("and a certificate proved false: one is wrong")
     assert told["evidence"] == "proved false"
-    monkeypatch.setattr(report_kept, "PROVED", ())  # mutation
+    monkeypatch.setattr(certified, "PROVED", ())  # mutation
     assert "CONTRADICTORY" not in ratecheck("show", "mine.py::mine.half").out
 
 
@@ -666,6 +666,6 @@ def test_two_theorems_that_assume_each_other_prove_nothing(monkeypatch: pytest.M
         return {"kind": "quadratic", "id": name, "excess": "0", "theorem": stated}
 
     proofs = {"mine.a": theorem("mine.a", "mine.b"), "mine.b": theorem("mine.b", "mine.a")}
-    monkeypatch.setattr(report_kept, "_every", lambda origin, name: [proofs[name]])
+    monkeypatch.setattr(certified, "every", lambda origin, name: [proofs[name]])
     entry = replace(find_claims(["fslora.unbiased"])[0].entry, id="mine.a")
     assert decided(Item(entry, "mine.py", ""), "searched") == Evidence.STEP
