@@ -16,7 +16,7 @@ __all__ = ["OfObjects", "arithmetic"]
 
 #: Of a reduction that starts with the first entry.
 _NO_VALUE = np._NoValue
-_NAN_TO_NUM = np.nan_to_num
+_NAN_TO_NUM, _CLIP = np.nan_to_num, np.clip
 #: Held by the thread whose arithmetic the process has.
 _ENTERED = threading.RLock()
 
@@ -69,6 +69,15 @@ def _nan_to_num(x: Any, *args: Any, **options: Any) -> Any:
     return _NAN_TO_NUM(x, *args, **options)
 
 
+def _clip(a: Any, *ends: Any, **options: Any) -> Any:
+    """NumPy's, which takes NaN among objects for an end; here it is NaN, as among floats."""
+    if np.asarray(a).dtype != object or options or len(ends) != 2:
+        return _CLIP(a, *ends, **options)
+    low, high = ends
+    raised = a if low is None else np.maximum(a, low)
+    return raised if high is None else np.minimum(raised, high)
+
+
 @contextmanager
 def arithmetic(
     functions: Mapping[str, Callable[..., Any]], maximum: OfObjects, minimum: OfObjects
@@ -86,7 +95,8 @@ def arithmetic(
     """
     methods = numpy._core._methods
     ours: list[tuple[Any, str, Any]] = [(_precise, *item) for item in functions.items()]
-    ours += [(np, "maximum", maximum), (np, "minimum", minimum), (np, "nan_to_num", _nan_to_num)]
+    ours += [(np, "maximum", maximum), (np, "minimum", minimum)]
+    ours += [(np, "nan_to_num", _nan_to_num), (np, "clip", _clip)]
     ours += [(methods, "umr_maximum", maximum.reduce), (methods, "umr_minimum", minimum.reduce)]
     with _ENTERED:
         before = [(place, name, getattr(place, name)) for place, name, _ in ours]

@@ -211,3 +211,9 @@ def either(x):
 def largest(x):
     """This one has no value at 1/4, where it is not violated."""
     return 2 * np.maximum(np.where(x == 0.25, np.nan, 0 * x), 0.5), 2 + 0 * x
+
+
+@PAPER.identity("clipped_nan", ref="31", on=UNIT)
+def clipped_nan(x):
+    """This one is true: NaN that is clipped is NaN, which is at most no number."""
+    return np.where(np.clip(np.where(x < 0.5, np.nan, x), 0.25, 1) <= x - 1, x + 1, x), x

@@ -194,6 +194,11 @@ def test_what_numpy_does_otherwise_is_not_called_proved(name: str) -> None:
     assert "formula" not in content
 
 
+def test_nan_that_is_clipped_is_nan() -> None:
+    content, _ = said("clipped_nan")
+    assert (content["kind"], content["branches"]) == ("identity", "every one")
+
+
 def test_a_function_that_sorts_is_no_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (degrees, tapes):
         monkeypatch.setattr(module, "is_written", lambda: True)  # mutation
