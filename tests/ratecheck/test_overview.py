@@ -12,11 +12,12 @@ import pytest
 import ratecheck as rc
 from ratecheck._certify.prove import Proof
 from ratecheck._certify.verifying import Checked
+from ratecheck._claims.claim import VERDICTS
 from ratecheck._commands import audits
 from ratecheck._discover.catalogue import find_claims
 from ratecheck._report import experiments, overview, proofs
 from ratecheck._run.job import Outcome
-from ratecheck._verdicts.records import Result
+from ratecheck._verdicts.records import Records, Result
 
 Call = Callable[..., Any]
 #: Claims of which each third is false, the first of these without anybody's expecting it.
@@ -75,10 +76,34 @@ def test_many_verdicts_are_counted_and_what_is_unexpected_is_told(
     assert "many.c3" in capsys.readouterr().out
 
 
-def test_an_error_is_counted_as_open_even_where_the_claim_is_false(many: Path) -> None:
+def test_an_error_is_counted_as_one_even_where_the_claim_is_false(many: Path) -> None:
     item = next(item for item in find_claims([str(many)]) if item.id == "many.c3")
     numbers = overview._numbers([Result(item, rc.Verdict(item.id, "error"), "quick", 0)])
-    assert numbers == {"claims": 1, "open": 1, "unexpected": 1}
+    assert numbers == {"claims": 1, "error": 1, "unexpected": 1}
+
+
+def test_what_is_faster_than_stated_holds_and_the_rest_has_its_own_name(many: Path) -> None:
+    item = next(item for item in find_claims([str(many)]) if item.id == "many.c1")
+    for verdict, column in (("faster than stated", "hold"), ("not decided", "not decided")):
+        numbers = overview._numbers([Result(item, rc.Verdict(item.id, verdict), "quick", 0)])
+        assert numbers[column] == 1
+        assert set(numbers) <= set(overview._COLUMNS)
+    assert {overview._KINDS.get(name, name) for name in VERDICTS} < set(overview._COLUMNS)
+
+
+def test_rows_of_one_paper_differ_and_do_not_repeat_its_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "62")  # so narrow that several names are cut alike
+    items = find_claims(["firm"])
+    judged = [Result(item, rc.Verdict(item.id, item.entry.expect), "quick", 0) for item in items]
+    overview.show_verdicts(judged, Records(tmp_path))
+    lines = capsys.readouterr().out.splitlines()
+    (first,) = (k for k, line in enumerate(lines) if line.split()[:2] == ["section", "claims"])
+    sections = len({item.section for item in items})
+    rows = [line.strip().split("  ")[0] for line in lines[first + 2 : first + 2 + sections]]
+    assert not any(row.startswith("FIRM") for row in rows)
+    assert len(set(rows)) == sections
 
 
 def test_many_proofs_are_counted_by_what_they_show(
