@@ -71,6 +71,11 @@ class UserModules:
                 raise
         return sys.modules[name]
 
+    def has(self, path: Path, source: bytes) -> bool:
+        """Whether this file was imported with this content, and nothing has changed since."""
+        self._forget_if_changed()
+        return self._read.get(path.resolve()) == _digest(source)
+
     def plain(self, text: str) -> str:
         """A message without the package's name, which no user has written."""
         return text.replace(f"{self.name}.", "")

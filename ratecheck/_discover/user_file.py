@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 
 from linsys.validate import InputError
-from ratecheck._processes.limit import time_limit
+from ratecheck._processes import rehearsal
+from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._user_modules import UserModules, modules_beside
 
 #: Seconds that the import of a file may compute, or wait: libraries take some on a busy machine.
@@ -35,8 +36,8 @@ def load(path: Path, what: str) -> ModuleType:
     """The module of this file; ``what`` names the file in errors, such as "experiment file".
 
     Raises:
-        InputError: if there is no such file, it is not readable, or its import fails or takes too
-            long.
+        InputError: if there is no such file, it is not readable, or its import fails, takes too
+            long or ends the process.
     """
     try:
         source = path.read_bytes()
@@ -46,6 +47,8 @@ def load(path: Path, what: str) -> ModuleType:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{what} must be readable; found {path}: {reason}") from None
     modules = modules_beside(path)
+    if not modules.has(path, source):
+        _rehearse(path, source, what, modules)
     try:
         # what an import prints is no part of an answer
         with redirect_stdout(sys.stderr), time_limit(_LIMIT.get(), imports=True):
@@ -54,6 +57,39 @@ def load(path: Path, what: str) -> ModuleType:
         raise
     except BaseException as error:
         raise InputError(modules.plain(_fault(what, path, modules, error))) from error
+
+
+def _rehearse(path: Path, source: bytes, what: str, modules: UserModules) -> None:
+    """Import a file in a copy of this process, which it may end, or keep in compiled code for ever.
+
+    Other errors are left to the import itself, which knows more of them.
+
+    Raises:
+        InputError: it did so, or its import takes too long.
+    """
+    if not rehearsal.is_possible():
+        return
+
+    def late() -> str:
+        try:
+            with redirect_stdout(sys.stderr), time_limit(_LIMIT.get(), imports=True):
+                modules.load(path, source)
+        except TimeLimit as error:
+            return modules.plain(_fault(what, path, modules, error))
+        except BaseException:
+            pass
+        return ""
+
+    try:
+        error = rehearsal.rehearse(late, _LIMIT.get())
+    except rehearsal.Ended as ended:
+        raise InputError(
+            f"{what} must import without error; found an import that {ended} at {path}"
+        ) from None
+    except OSError:  # no more processes or memory: the import may do with less
+        return
+    if error:
+        raise InputError(error)
 
 
 def _fault(what: str, path: Path, modules: UserModules, error: BaseException) -> str:

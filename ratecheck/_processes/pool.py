@@ -32,6 +32,7 @@ from ratecheck._processes import compilation, elsewhere, interrupts
 from ratecheck._processes.ended import was_killed
 from ratecheck._processes.garbage import collect_seldom
 from ratecheck._processes.limit import disable_core_dump
+from ratecheck._processes.rehearsal import end_when_closed
 from ratecheck._processes.streams import ignoring_failures
 from ratecheck._processes.turns import take_turns
 
@@ -345,24 +346,9 @@ def _end_with_parent() -> None:
     """End with the parent: nobody would read the result."""
     parent = multiprocessing.parent_process()
     if parent is not None:
-        _have_kernel_end_it(parent.sentinel)
+        end_when_closed(parent.sentinel)
         parent.join()
         os._exit(1)
-
-
-def _have_kernel_end_it(sentinel: int) -> None:
-    """Have this process get SIGIO, which ends it, when the parent's end of a pipe is closed.
-
-    The caller's thread cannot run while compiled code keeps Python's lock.
-    """
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    with contextlib.suppress(OSError, AttributeError):
-        fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
-        flags = fcntl.fcntl(sentinel, fcntl.F_GETFL)
-        fcntl.fcntl(sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
 
 
 def refuse_in_worker(name: str) -> None:
