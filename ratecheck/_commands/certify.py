@@ -183,8 +183,10 @@ def _stronger(
     for one in before:
         if proof.certificate is not None and strength(one) >= strength(proof.certificate):
             continue
-        with note.within(AGAIN * limit):
-            refused = check_one(one, [item.origin], AGAIN * limit).refused
+        # a short limit must not lose what a longer one has proved
+        seconds = max(limit, one.get("seconds", 0.0))
+        with note.within(AGAIN * seconds):
+            refused = check_one(one, [item.origin], AGAIN * seconds).refused
         if not refused:
             now = proof.reason if proof.certificate is None else in_words(proof.certificate)
             return Proof(proof.id, one, f"{_STAYS}; it would be: {now}")

@@ -18,6 +18,7 @@ from ratecheck._certify.check_identity import identity
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.formulas import check_programs, program, with_formulas
 from ratecheck._claims.claim import Claim
+from tests._slow import slow_but
 
 #: A number of any sign, and others between two ends.
 FIELDS: dict[str, Any] = {
@@ -280,7 +281,7 @@ def test_programs_of_random_formulas_are_these_formulas(monkeypatch: pytest.Monk
 SEEDS = range(800, 1000)
 
 
-@pytest.mark.parametrize("signs", [False, True])
+@pytest.mark.parametrize("signs", slow_but([False], [False, True]))
 def test_programs_of_what_may_be_infinite_are_these_formulas(
     signs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
