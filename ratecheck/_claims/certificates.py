@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+import ratecheck._claims.precise_numbers  # noqa: F401  # high precision answers as float64 does
 from linsys.linalg import is_precise, no_floats, precise, precision
-from linsys.linalg.object_numbers import numpys_answer
 from ratecheck._claims.claim import Claim, Relation
 from ratecheck._claims.fields import Numbers, magnitude_of
 from ratecheck._claims.instead import LEFT
@@ -485,23 +485,6 @@ def _agree(coarse: _PreciseSides, fine: _PreciseSides) -> bool:
     return bool(a > 0 and b > 0 and (b == np.inf or abs(a - b) <= _AGREE * b))
 
 
-#: The class of high-precision numbers.
-_NUMBER: Any = type(precise([0.0])[0])
-
-
-def _compares_as_numpy(relation: str) -> None:
-    """Let the outcome of a comparison of two high-precision numbers be NumPy's, not Python's.
-
-    A formula may negate it by ``~``, and ``~True`` is -2.
-    """
-    of_python = getattr(_NUMBER, relation)
-    setattr(_NUMBER, relation, lambda one, other: numpys_answer(of_python(one, other)))
-
-
-for _relation in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
-    _compares_as_numpy(_relation)
-
-
 def in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSides:
     """The tightest entry of one instance, evaluated with so many digits."""
     with precision(digits), quiet():
@@ -513,9 +496,8 @@ def in_high_precision(claim: Claim, fields: Fields, digits: int) -> _PreciseSide
         _ = exact.views  # built before, as a view may look at floats
         with no_floats(_LOST_PRECISION):
             measured, bound = _measure(claim, exact, None)
-        # also one without an imaginary part, as the product of two roots of negative numbers
         if any(type(value) is not type(value.real) for s in (measured, bound) for value in s.flat):
-            raise Fault("measure returned complex numbers: a root or logarithm of a negative one")
+            raise Fault("measure returned complex numbers in high precision")
         _refuse_rounded(measured, bound)
         scale = np.full(1, 10.0 ** (10 - digits))
         if told := _told_nan(measured, bound):

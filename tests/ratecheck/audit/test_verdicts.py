@@ -149,11 +149,37 @@ def test_a_bound_that_is_infinite_somewhere_says_something() -> None:
     assert verdict.verdict == "holds"
 
 
-def test_the_root_of_a_negative_number_is_called_complex() -> None:
+@pytest.mark.parametrize(
+    "outside",
+    [
+        np.sqrt,
+        np.log,
+        lambda x: np.log1p(x - 1),
+        lambda x: np.arccos(2 - x),
+        lambda x: x**0.5,
+        lambda x: (x - 2) ** (x / 4 + 0.3),
+    ],
+    ids=["sqrt", "log", "log1p", "arccos", "power", "power of both"],
+)
+def test_what_has_no_value_is_nan_with_more_digits_as_in_float64(outside: Any) -> None:
     space = rc.Space(fields={"x": rc.interval(low=-1)})
-    verdict = rc.judge(upper(lambda s: (np.sqrt(s.x), 1), space))
+    verdict = rc.judge(upper(lambda s: (outside(s.x), 1), space))
     assert verdict.verdict == "error"
-    assert "complex numbers: a root or logarithm of a negative one" in verdict.reason
+    assert "measure returned NaN as measured (`given=`" in verdict.reason
+
+
+def test_a_formula_compares_what_has_no_value_as_numpy_does() -> None:
+    """False at x < 0 alone, where sqrt(x) <= 1 is no and its contrary is yes."""
+    space = rc.Space(fields={"x": rc.interval(low=-1)})
+    verdict = rc.judge(upper(lambda s: (np.where(~(np.sqrt(s.x) <= 1), 2.0, s.x), 1), space))
+    assert verdict.verdict == "violated"
+    assert verdict.counterexample["x"] < 0
+
+
+def test_complex_numbers_that_float64_does_not_have_are_named() -> None:
+    verdict = rc.judge(upper(lambda s: (s.x if isinstance(s.x, float) else s.x * 1j, 0.5)))
+    assert verdict.verdict == "error"
+    assert "measure returned complex numbers in high precision" in verdict.reason
 
 
 @pytest.mark.parametrize(("factor", "said"), [(11, "unreachable"), (9, "holds")])

@@ -36,7 +36,7 @@ def ends(x):
 
 @PAPER.identity("roots", ref="5", on={"x": rc.reals(), "y": rc.reals()})
 def roots(x, y):
-    """sqrt(x) sqrt(y) is -sqrt(x y) in complex numbers where x and y are negative."""
+    """Where x and y are negative the left side has no value, and the right one has."""
     return np.sqrt(x) * np.sqrt(y), np.sqrt(x * y)
 
 
