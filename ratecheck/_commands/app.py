@@ -457,12 +457,12 @@ def _run(
         if each:
             experiments.show(outcome)
         else:
-            experiments.show_line(outcome)
+            _warn(f"{outcome.experiment.id}: {experiments.said(outcome)}")
     if as_json:
         dicts = [experiments.plain(outcome) for outcome in outcomes]
         print(terminal.dump(dicts[0] if alone else dicts))
     elif not each:
-        experiments.show_counts(outcomes, "Checks")
+        experiments.show_counts(outcomes, "Checks", experiments.of_runs(outcomes))
     runs.figures_or_error(outcomes)
     _exit(all(outcome.ok for outcome in outcomes) and not failed)
 

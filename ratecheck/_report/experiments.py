@@ -12,6 +12,15 @@ from typing import TYPE_CHECKING, Any
 from ratecheck._experiment.model import OUTCOMES, BenchRow, Check, Experiment
 from ratecheck._report.markdown import table
 from ratecheck._report.notation import ends, short
+from ratecheck._report.screen import (
+    ROOM,
+    few,
+    fitting,
+    height,
+    height_of,
+    most_telling,
+    with_room,
+)
 from ratecheck._report.terminal import console, dump, say, show_list, tabulate
 from ratecheck._run.job import Outcome
 from ratecheck._store.files import write_whole
@@ -25,10 +34,17 @@ _STYLES = {None: "yellow", False: "bold red"}
 _HEADERS = ("check", "predicted", "measured", "interval", "verdict")
 #: Verdicts of an interval that say no more than the outcome of the check.
 _PLAIN = ("confirmed", "consistent", "violated", "not decided")
-#: More rows of checks than these, or tables of experiments, do not fit on one screen.
-_ROWS, MANY = 20, 4
-#: So many failures are named, then how many more there are, so that all fits on one screen.
-_NAMED = 10
+#: More tables of experiments do not fit on one screen.
+MANY = 4
+#: What checks say that do not agree with the paper, the gravest first.
+_NOT_AGREEING = ("contradicts the paper", "undecided")
+#: Lines of a table of counts, with its title, two rows and that of all checks; more rows that count
+#: more than the names of checks.
+_TABLE, _MORE = 7, 4
+#: Lines of `ratecheck reproduce` on claims and on its page; so many names are in a line.
+_OF_CLAIMS, _IN_A_LINE = 9, 8
+#: So many notes of a run are told, and so many experiments are named for one.
+_NOTES, _NAMED = 3, 3
 
 
 def show(outcome: Outcome) -> None:
@@ -43,36 +59,49 @@ def show(outcome: Outcome) -> None:
     say(screen, [f"- {note}" for note in outcome.notes] + [str(p) for p in outcome.figures])
 
 
-def show_line(outcome: Outcome) -> None:
-    """Print of an experiment among many whether its checks hold, and where its figures are."""
-    path = f": {outcome.figures[0]}" if outcome.figures else ""
-    of_this_run = outcome.notes[len(outcome.analysis.notes) :]
-    notes = [f"- {note}" for note in of_this_run]
-    say(console(), [f"{outcome.experiment.id}: {said(outcome)}{path}", *notes])
+def of_runs(outcomes: Sequence[Outcome]) -> list[str]:
+    """What many experiments note of this run, each thing once, and where their figures are."""
+    noted: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for note in outcome.notes[len(outcome.analysis.notes) :]:
+            noted.setdefault(note, []).append(outcome.experiment.id)
+    notes = [f"- {note}: {few(ids, _NAMED)}" for note, ids in noted.items()]
+    more = [f"- {len(notes) - _NOTES} notes more"] if len(notes) > _NOTES else []
+    folders = {str(path.parent) for outcome in outcomes for path in outcome.figures}
+    return [*notes[:_NOTES], *more, *(f"Figures: {folder}" for folder in sorted(folders))]
 
 
-def show_counts(outcomes: Sequence[Outcome], title: str) -> None:
-    """Print how the checks of each experiment came out, and which do not agree with the paper."""
+def show_counts(outcomes: Sequence[Outcome], title: str, more: Sequence[str] = ()) -> None:
+    """Print how the checks of each experiment came out, and which do not agree with the paper.
+
+    All of it fits on a screen, with ``more`` lines.
+    """
     screen = console()
-    screen.print(_counts("experiment", {o.experiment.id: [o] for o in outcomes}, title))
-    others = ("contradicts the paper", "undecided")
-    told = _failing(outcomes)
-    for name in others:
-        told += _named(name.capitalize(), outcomes, partial(_says, name))
-    say(screen, [*told, "Every check: the same command with --verbose (-v)"])
+    end = [*more, "Every check: the same command with --verbose (-v)"]
+    room = ROOM - height(end, screen.width)
+    groups = {outcome.experiment.id: [outcome] for outcome in outcomes}
+    beside = room - _TABLE - min(len(groups), _MORE)
+    told = _told(outcomes, _NOT_AGREEING, beside, screen.width)
+    room -= height(told, screen.width)
+    screen.print(_counts("experiment", groups, title, room))
+    say(screen, [*told, *end])
 
 
 def show_rates(outcomes: Sequence[Outcome], title: str, *, in_full: bool = False) -> None:
     """Print the checks of several experiments in one table, then their notes, each once.
 
-    Of many checks, how they came out by experiment, if not ``in_full``.
+    Of more checks than fit on a screen, how they came out by experiment, if not ``in_full``.
     """
-    if sum(len(outcome.analysis.checks) for outcome in outcomes) > _ROWS and not in_full:
-        show_counts(outcomes, title)
-        return
-    _show_checks(outcomes, title)
     notes = dict.fromkeys(f"- {note}" for outcome in outcomes for note in outcome.notes)
-    say(console(), list(notes))
+
+    def show_all() -> None:
+        _show_checks(outcomes, title)
+        say(console(), list(notes))
+
+    if in_full or len(outcomes) < 2 or height_of(show_all) <= ROOM:
+        show_all()
+    else:
+        show_counts(outcomes, title)
 
 
 def show_summary(
@@ -90,20 +119,27 @@ def show_summary(
     screen = console()
     if in_full:
         _show_checks(outcomes, "Predicted against measured")
-    if outcomes:
-        screen.print(_by_paper(outcomes))
-    broken = [f"Did not run: {', '.join(failures)}"] if failures else []
+    broken = [f"Did not run: {few([*failures], _IN_A_LINE)}"] if failures else []
     places = [
         f"Figures: {root / 'figures'}",
         f"Every check: {index}",
         f"For programs: {program}",
     ]
-    say(screen, [*_failing(outcomes), *broken, *places])
+    end = [*broken, *places]
+    room = ROOM - _OF_CLAIMS - height(end, screen.width)
+    papers = len({outcome.experiment.paper for outcome in outcomes})
+    told = _told(outcomes, (), room - (papers + _TABLE if outcomes else 0), screen.width)
+    if outcomes:
+        screen.print(_by_paper(outcomes, max(room - height(told, screen.width), _TABLE)))
+    say(screen, [*told, *end])
 
 
-def _failing(outcomes: Sequence[Outcome]) -> list[str]:
-    """The checks that fail, a line for each as far as they fit."""
-    return _named("Fails", outcomes, lambda check: check.ok is False)
+def _told(outcomes: Sequence[Outcome], others: Sequence[str], room: int, width: int) -> list[str]:
+    """The checks that fail, then those that say this of the paper, as far as they fit."""
+    names = ["Fails", *(name.capitalize() for name in others)]
+    groups = [_named(names[0], outcomes, lambda check: check.ok is False)]
+    groups += [_named(name.capitalize(), outcomes, partial(_says, name)) for name in others]
+    return fitting(groups, names, room, width)
 
 
 def _says(outcome: str, check: Check) -> bool:
@@ -112,15 +148,13 @@ def _says(outcome: str, check: Check) -> bool:
 
 
 def _named(what: str, outcomes: Sequence[Outcome], holds: Callable[[Check], bool]) -> list[str]:
-    """The checks of which something holds, a line for each as far as they fit."""
-    lines = [
+    """The checks of which something holds, a line for each."""
+    return [
         f"{what}: {outcome.experiment.id}: {check.name}"
         for outcome in outcomes
         for check in outcome.analysis.checks
         if holds(check)
     ]
-    more = [f"{what}: {len(lines) - _NAMED} more"] if len(lines) > _NAMED else []
-    return [*lines[:_NAMED], *more]
 
 
 def by_outcome(checks: Iterable[Check]) -> dict[str, int]:
@@ -129,18 +163,39 @@ def by_outcome(checks: Iterable[Check]) -> dict[str, int]:
     return {name: counts[name] for name in OUTCOMES if counts[name] or name != OUTCOMES[-1]}
 
 
-def _by_paper(outcomes: Sequence[Outcome]) -> Table:
+def _by_paper(outcomes: Sequence[Outcome], room: int) -> Table:
     """How many checks of each paper, and of all, came out how."""
     papers = dict.fromkeys(outcome.experiment.paper for outcome in outcomes)
     groups = {p: [o for o in outcomes if o.experiment.paper == p] for p in papers}
-    return _counts("paper", groups, "Checks of figures and rates")
+    return _counts("paper", groups, "Checks of figures and rates", room)
 
 
-def _counts(what: str, groups: Mapping[str, Sequence[Outcome]], title: str) -> Table:
-    """How many checks of each group, and of all, came out how."""
-    groups = dict(groups)
-    if len(groups) > 1:
-        groups["all"] = [outcome for part in groups.values() for outcome in part]
+def _counts(what: str, groups: Mapping[str, Sequence[Outcome]], title: str, room: int) -> Table:
+    """How many checks of each group, and of all, came out how; in so many lines of a screen.
+
+    Of too many groups those stay of which most checks fail, or else do not agree with the paper.
+    """
+    names, parts = [*groups], [*groups.values()]
+    weights = []
+    for part in parts:
+        checks = [check for outcome in part for check in outcome.analysis.checks]
+        failing = sum(check.ok is False for check in checks)
+        weights.append((failing, *(by_outcome(checks).get(name, 0) for name in _NOT_AGREEING)))
+
+    def make(number: int) -> Table:
+        shown, others = most_telling(weights, number)
+        rows = {names[k]: parts[k] for k in shown}
+        if others:
+            rows[f"{len(others)} others"] = [one for k in others for one in parts[k]]
+        if len(groups) > 1:
+            rows["all"] = [one for part in parts for one in part]
+        return _rows_of_counts(what, rows, title)
+
+    return with_room(console(), make, len(groups), room)
+
+
+def _rows_of_counts(what: str, groups: Mapping[str, Sequence[Outcome]], title: str) -> Table:
+    """How many checks of each group came out how."""
     counts = {
         name: by_outcome(check for o in part for check in o.analysis.checks)
         for name, part in groups.items()
@@ -151,7 +206,8 @@ def _counts(what: str, groups: Mapping[str, Sequence[Outcome]], title: str) -> T
         [name, *experiments, *(str(outcomes_of.get(column, 0)) for column in columns)]
         for experiments, (name, outcomes_of) in zip(number, counts.items(), strict=True)
     ]
-    return tabulate((what, *["experiments"][: what == "paper"], *columns), rows, title)
+    headers = (what, *["experiments"][: what == "paper"], *columns)
+    return tabulate(headers, rows, title, edges=False)
 
 
 def said(outcome: Outcome) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import shlex
 from collections import Counter
@@ -56,14 +57,34 @@ def check_again(items: Iterable[Item]) -> str:
     files = [_file(item.origin, item.id) for item in items]
     folders = Counter(file.parent for file in files if file.name != FILE)
     many = {folder for folder, count in folders.items() if count > _NAMED}
+    whole = dict.fromkeys(file for file in files if file.parent not in many)
+    pattern = _pattern([*whole])
     shown = [
         f"{shlex.quote(str(file.parent))}/*.json"
         if file.parent in many
-        else shlex.quote(str(_from_here(file)))
+        else pattern or shlex.quote(str(_from_here(file)))
         for file in files
     ]
     shown += [shlex.quote(path) for item in items for path in given_beside(item.origin)]
     return f"ratecheck certify --check {' '.join(dict.fromkeys(shown))}" if files else ""
+
+
+def _pattern(files: Sequence[Path]) -> str:
+    """What a shell makes these files of, and no others, where they differ in one folder alone."""
+    parts = {file.parts for file in files}
+    if len(files) < 2 or len({len(one) for one in parts}) > 1:
+        return ""
+    different = [k for k, names in enumerate(zip(*parts, strict=True)) if len(set(names)) > 1]
+    position = different[0]
+    if len(different) > 1 or position == 0 or position == len(files[0].parts) - 1:
+        return ""
+    above, below = Path(*files[0].parts[:position]), Path(*files[0].parts[position + 1 :])
+    hidden = any(file.parts[position].startswith(".") for file in files)
+    if hidden or {*above.glob(f"*/{glob.escape(str(below))}")} != {*files}:
+        return ""
+    here = _from_here(above)
+    beginning = "" if here == Path() else f"{shlex.quote(str(here))}/"
+    return f"{beginning}*/{shlex.quote(str(below))}"
 
 
 def assumes(item: Item) -> list[str]:

@@ -6,21 +6,28 @@ import itertools
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ratecheck._claims.claim import VERDICTS
 from ratecheck._claims.families import category
+from ratecheck._report.screen import ROOM, TABLE, few, height, most_telling, with_room
 from ratecheck._report.terminal import console, say, tabulate
 from ratecheck._report.verdicts import explained, summary, told_in_float64
 from ratecheck._verdicts.evidence import of_certificate
 from ratecheck._verdicts.records import Records, Result
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
 #: More rows than these do not fit on one screen.
 MANY = 20
 #: How to get them all the same.
 EVERY_ROW = "Every claim: the same command with --verbose (-v)"
-#: So much that is unexpected is told in full, so many reasons are told, and so many claims named.
-_IN_FULL, _REASONS, _NAMED = 3, 8, 3
+#: Where a reason begins that concerns the constant of a claim; columns before a reason.
+_CONSTANT, _BEFORE = "its constant: ", 7
+#: So much that is unexpected is told in full; so many claims are named for a reason, and in a line.
+_IN_FULL, _NAMED, _IN_A_LINE = 3, 3, 8
 #: As what verdicts count that say nothing false; others by their own names.
 _KINDS = {"holds": "hold", "consistent": "hold", "faster than stated": "hold"}
 #: What is counted of a section.
@@ -31,27 +38,56 @@ _GAP = 3
 
 
 def show_verdicts(results: Sequence[Result], records: Records) -> None:
-    """Print how the claims of each section, or paper, came out, and what is unexpected in full."""
+    """Print how the claims of each section, or paper, came out, and what is unexpected in full.
+
+    All of it fits on a screen: of too many sections those stay that are unexpected, or else false.
+    """
     screen = console()
+    alone = [result.item.id for result in told_in_float64(results)]
+    told = [f"Hold as far as float64 knows: {few(alone, _IN_A_LINE)}"] if alone else []
+    end = [*summary(results, records, most=_IN_A_LINE), *told, EVERY_ROW]
+    room = ROOM - height(end, screen.width)
+    strangers = _explained([r for r in results if not r.ok], records, room - TABLE, screen.width)
+    screen.print(_table(results, screen, room - height(strangers, screen.width)))
+    say(screen, [*strangers, *end])
+
+
+def _explained(strangers: Sequence[Result], records: Records, room: int, width: int) -> list[str]:
+    """What is unexpected in full, as far as it fits; the first of it, cut, in any case."""
+    lines: list[str] = []
+    for result in strangers[:_IN_FULL]:
+        part = explained(result, records)
+        if not lines:
+            while len(part) > 1 and height(part, width) > room:
+                part = [*part[:-2], "  .."] if len(part) > 2 else part[:1]
+        if height([*lines, *part], width) > room and lines:
+            break
+        lines += part
+    return lines
+
+
+def _table(results: Sequence[Result], screen: Console, room: int) -> Table:
+    """How the claims of each section, or of each paper if there are several, came out."""
     papers = len({result.item.entry.paper for result in results}) > 1
     groups: dict[str, list[Result]] = {}
     for one in results:
         groups.setdefault(one.item.entry.paper if papers else one.item.section, []).append(one)
-    counts = {name: _numbers(part) for name, part in groups.items()}
-    columns = [name for name in _COLUMNS if any(name in numbers for numbers in counts.values())]
+    counts = [_numbers(part) for part in groups.values()]
+    columns = [name for name in _COLUMNS if any(name in numbers for numbers in counts)]
     most = screen.width - sum(len(name) + _GAP for name in columns) - _GAP
-    names = _cut([*counts] if papers else _without_paper([*counts]), most)
-    rows = [
-        [name, *(f"{numbers[c]:,}" for c in columns)]
-        for name, numbers in zip(names, counts.values(), strict=True)
-    ]
-    screen.print(tabulate(["paper" if papers else "section", *columns], rows))
-    strangers = [result for result in results if not result.ok]
-    for result in strangers[:_IN_FULL]:
-        say(screen, [*explained(result, records), ""])
-    alone = [result.item.id for result in told_in_float64(results)]
-    told = [f"Hold as far as float64 knows: {', '.join(alone)}"] if alone else []
-    say(screen, [*summary(results, records), *told, EVERY_ROW])
+    names = _cut([*groups] if papers else _without_paper([*groups]), most)
+    last_first = [name for name in reversed(columns) if name not in ("claims", "hold")]
+    weights = [tuple(numbers[name] for name in last_first) for numbers in counts]
+
+    def make(number: int) -> Table:
+        shown, others = most_telling(weights, number)
+        rows = [(names[k], counts[k]) for k in shown]
+        if others:
+            rows.append((f"{len(others)} others", sum((counts[k] for k in others), Counter())))
+        cells = [[name, *(f"{numbers[c]:,}" for c in columns)] for name, numbers in rows]
+        return tabulate(["paper" if papers else "section", *columns], cells, edges=False)
+
+    return with_room(screen, make, len(counts), room)
 
 
 def _without_paper(sections: Sequence[str]) -> list[str]:
@@ -97,7 +133,7 @@ def _numbers(results: Sequence[Result]) -> Counter[str]:
 
 
 def show_proofs(proofs: Sequence[Any], where: str) -> None:
-    """Print how many claims are proved how, and why how many are not.
+    """Print how many claims are proved how, and why how many are not, on a screen.
 
     Args:
         proofs: those of ``ratecheck certify``.
@@ -110,18 +146,43 @@ def show_proofs(proofs: Sequence[Any], where: str) -> None:
     open_: dict[str, list[str]] = {}
     for one in proofs:
         if one.certificate is None:
-            open_.setdefault(one.reason, []).append(one.id)
-    lines = [f"{number:>5}  {kind}" for kind, number in kinds.most_common()]
-    reasons = sorted(open_.items(), key=lambda one: -len(one[1]))
-    told = [f"{len(ids):>5}  {reason}{_named(ids)}" for reason, ids in reasons[:_REASONS]]
-    others = sum(len(ids) for _, ids in reasons[_REASONS:])
-    told += [f"{others:>5}  for other reasons"] if others else []
-    say(screen, ["Proved:", *lines] if lines else [])
-    say(screen, ["Not proved:", *told] if told else [])
+            open_.setdefault(_kind(one.reason), []).append(one.id)
     proved = kinds.total()
-    say(screen, [f"{proved} of {len(proofs)} claims have a certificate: {where}", EVERY_ROW])
+    end = [f"{proved} of {len(proofs)} claims have a certificate: {where}", EVERY_ROW]
+    begin = [f"{number:>5}  {kind}" for kind, number in kinds.most_common()]
+    begin = ["Proved:", *begin] if begin else []
+    reasons = sorted(open_.items(), key=lambda one: -len(one[1]))
+    room = ROOM - height([*begin, *end], screen.width) - 1
+    told = _reasons(reasons, screen.width)
+    number = min(len(told), max(room, 1))
+    if height(told, screen.width) > room:
+        number = max(sum(height(told[:k], screen.width) < room for k in range(1, len(told))), 1)
+    others = sum(len(ids) for _, ids in reasons[number:])
+    told = told[:number] + ([f"{others:>5}  for other reasons"] if others else [])
+    say(screen, [*begin, *(["Not proved:", *told] if told else []), *end])
 
 
-def _named(ids: Sequence[str]) -> str:
-    """The claims, where they are few."""
-    return f" ({', '.join(ids)})" if len(ids) <= _NAMED else ""
+def _kind(reason: str) -> str:
+    """A reason without what is of one claim alone, which is told in its own row.
+
+    >>> _kind("searched; its constant: the limit ended it; nothing is known about n = 3, half = 2")
+    'its constant: the limit ended it'
+    >>> _kind("its constant: ratio in [1, 2.7] for C = 2; 59,943 boxes, when the limit ended it")
+    'its constant: a wide interval, when the limit ended it'
+    """
+    reason = f"{_CONSTANT}{reason.partition(_CONSTANT)[2]}" if _CONSTANT in reason else reason
+    if "boxes, when the limit ended it" in reason and "ratio in [" in reason:
+        return f"{reason.partition('ratio in [')[0]}a wide interval, when the limit ended it"
+    return reason.partition("; nothing is known about ")[0]
+
+
+def _reasons(reasons: Sequence[tuple[str, Sequence[str]]], width: int) -> list[str]:
+    """How many claims are not proved for each reason, in a line as far as the screen has one."""
+    lines = []
+    for reason, ids in reasons:
+        named = f" ({', '.join(ids)})" if len(ids) <= _NAMED else ""
+        if width - _BEFORE - len(named) < min(len(reason), width // 2):
+            named = ""
+        short = textwrap.shorten(reason, width - _BEFORE - len(named), placeholder=" ..")
+        lines.append(f"{len(ids):>5}  {short}{named}")
+    return lines

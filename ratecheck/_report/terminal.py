@@ -53,13 +53,15 @@ def say(screen: Console, lines: Sequence[str]) -> None:
     The width is that of the terminal, else that of the variable ``COLUMNS``, else 80. Commands can
     be copied: they stay whole, or a shell reads on after the backslash at the end of a line.
     """
-    folded = [
-        part
-        for line in lines
-        for part in (_command if _COMMAND in line else wrapped)(line, screen.width)
+    if parts := folded(lines, screen.width):
+        screen.print("\n".join(parts), markup=False, highlight=False, soft_wrap=True)
+
+
+def folded(lines: Sequence[str], width: int) -> list[str]:
+    """Lines as :func:`say` prints them on a screen of this width."""
+    return [
+        part for line in lines for part in (_command if _COMMAND in line else wrapped)(line, width)
     ]
-    if folded:
-        screen.print("\n".join(folded), markup=False, highlight=False, soft_wrap=True)
 
 
 def _command(line: str, width: int) -> list[str]:
@@ -108,14 +110,23 @@ def tabulate(
     rows: Sequence[Sequence[str]],
     title: str = "",
     styles: Mapping[int, str] | None = None,
+    *,
+    edges: bool = True,
 ) -> Table:
-    """A plain table whose cells are shown literally; ``styles`` are those of rows by number."""
+    """A plain table whose cells are shown literally; ``styles`` are those of rows by number.
+
+    Without ``edges`` there is no blank line above it and below.
+    """
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(
-        title=escape(title) or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        title=escape(title) or None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=edges,
     )
     words = [max(map(len, header.split()), default=0) for header in headers]
     whole = sum(words) + _GAP * (len(words) - 1) + _EDGES <= console().width

@@ -30,6 +30,7 @@ from ratecheck._report.kept import (
     replay_path,
     word,
 )
+from ratecheck._report.screen import few
 from ratecheck._report.terminal import console, say, show_list
 from ratecheck._report.words import in_words
 from ratecheck._verdicts import certified
@@ -71,10 +72,14 @@ def show_summary(results: Sequence[Result], records: Records) -> None:
     say(console(), summary(results, records))
 
 
-def summary(results: Sequence[Result], records: Records) -> list[str]:
-    """How often each verdict occurs, which are not as expected, and where to look."""
+def summary(results: Sequence[Result], records: Records, most: int | None = None) -> list[str]:
+    """How often each verdict occurs, which are not as expected, and where to look.
+
+    Of those that are not as expected so many are named; by default all.
+    """
     strangers = [result.item.id for result in results if not result.ok]
-    surprise = f"not as expected: {', '.join(strangers)}" if strangers else "all as expected"
+    named = few(strangers, len(strangers) if most is None else most)
+    surprise = f"not as expected: {named}" if strangers else "all as expected"
     lines = [f"{headline(results)}; {surprise}", f"Verdicts: {records.root}"]
     if any(result.verdict.counterexample for result in results):
         lines.append(f"Counterexamples: {records.counterexamples}")

@@ -14,9 +14,12 @@ from ratecheck._certify.prove import Proof
 from ratecheck._certify.verifying import Checked
 from ratecheck._claims.claim import VERDICTS
 from ratecheck._commands import audits
+from ratecheck._discover import papers, registry
 from ratecheck._discover.catalogue import find_claims
-from ratecheck._report import experiments, overview, proofs
+from ratecheck._report import experiments, overview, proofs, screen
+from ratecheck._report.kept import check_again, known_in, of_known
 from ratecheck._run.job import Outcome
+from ratecheck._verdicts import certificates, certified
 from ratecheck._verdicts.records import Records, Result
 
 Call = Callable[..., Any]
@@ -113,14 +116,16 @@ def test_many_proofs_are_counted_by_what_they_show(
     false |= {"arithmetic": "exact rationals", "bits": 0}
     every = [Proof(f"mine.c{k}", false | {"id": f"mine.c{k}"}) for k in range(12)]
     every += [Proof(f"mine.d{k}", reason="searched") for k in range(7)]
-    every += [Proof(f"mine.e{k}", reason=f"line {k}") for k in range(9)]
+    every += [Proof(f"mine.e{k}", reason=f"line {k}") for k in range(29)]
     proofs.show(every, tmp_path, in_full=False)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) <= 24
+    assert len(lines) <= screen.ROOM
     assert lines[:4] == ["Proved:", "   12  proved false", "Not proved:", "    7  searched"]
     assert lines[4] == "    1  line 0 (mine.e0)"
-    assert "    2  for other reasons" in lines
-    assert f"12 of 28 claims have a certificate: {tmp_path}" in " ".join(lines)
+    told = sum(line.endswith(")") and line.startswith("    1  line ") for line in lines)
+    assert told >= 9
+    assert f"{29 - told:>5}  for other reasons" in lines
+    assert f"12 of 48 claims have a certificate: {tmp_path}" in " ".join(lines)
     proofs.show(every, tmp_path, in_full=True)
     text = capsys.readouterr().out
     assert all(proof.id in text for proof in every)
@@ -183,18 +188,172 @@ def test_many_checks_are_counted_by_experiment(
     experiments.show_rates([*every, last], "Rates", in_full=True)
     text = capsys.readouterr().out
     assert "e3 4" in text
-    experiments.show_rates(every, "Rates")
-    assert "e3 4" in capsys.readouterr().out
+    experiments.show_rates(every[:2], "Rates")
+    assert "e1 4" in capsys.readouterr().out
+    experiments.show_rates(every[:1] * 2, "Rates")  # as many as fit
+    assert len(capsys.readouterr().out.splitlines()) <= screen.ROOM
+    experiments.show_rates([outcome(decay, "alone", *[True] * 50)], "Rates")
+    assert "alone 49" in capsys.readouterr().out
 
 
 def test_of_an_experiment_among_many_what_concerns_this_run_is_said(
-    decay: rc.Experiment[Any], capsys: pytest.CaptureFixture[str]
+    decay: rc.Experiment[Any],
 ) -> None:
     one = outcome(decay, "one", True, None)
     notes = (*one.analysis.notes, "drawn from results of older source code")
     figures = (Path("figures/one.png"), Path("figures/one.svg"))
-    experiments.show_line(dataclasses.replace(one, notes=notes, figures=figures))
-    assert capsys.readouterr().out.splitlines() == [
-        "toy/one: ok, 1 undecided: figures/one.png",
-        "- drawn from results of older source code",
+    drawn = dataclasses.replace(one, notes=notes, figures=figures)
+    assert experiments.of_runs([one, drawn]) == [
+        "- drawn from results of older source code: toy/one",
+        "Figures: figures",
+    ]
+    others = [
+        dataclasses.replace(one, notes=(*one.analysis.notes, f"note {k}"), figures=figures)
+        for k in range(9)
+    ]
+    assert experiments.of_runs(others)[2:] == [
+        "- note 2: toy/one",
+        "- 6 notes more",
+        "Figures: figures",
+    ]
+
+
+def lines_at_80(text: str) -> int:
+    """How many lines of a screen a text takes."""
+    return sum(max(1, -(-len(line) // 80)) for line in text.splitlines())
+
+
+def kept_results(paper: str) -> list[Result]:
+    """What a paper keeps of its claims."""
+    folder = certified.folder_of(paper)
+    assert folder is not None
+    known = known_in(folder)
+    judged = [of_known(item, known[item.id]) for item in find_claims([paper]) if item.id in known]
+    assert len(judged) > 100
+    return judged
+
+
+@pytest.mark.parametrize("paper", papers.installed())
+def test_an_audit_of_every_paper_is_told_on_a_screen(
+    paper: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged = kept_results(paper)
+    records = Records(tmp_path, writable=False)
+    overview.show_verdicts(judged, records)
+    text = capsys.readouterr().out
+    assert lines_at_80(text) <= screen.ROOM < screen.LINES, text
+    assert f"{len(judged)} claims: " in text
+    assert "all as expected" in text
+    assert "Certificates: as the file says" in text
+    numbers = [line.split()[-2:] for line in text.splitlines()[2:] if line.strip()[-1:].isdigit()]
+    assert numbers
+    for number in (1, 5, len(judged)):  # as many are not as expected
+        for result in judged[-number:]:
+            result.verdict.verdict = "not decided"
+        overview.show_verdicts(judged, records)
+        text = capsys.readouterr().out
+        assert lines_at_80(text) <= screen.ROOM, text
+        assert f"\n{judged[-number].item.id}: " in text  # the first of them is explained
+        named = " ".join(text.split()).partition("not as expected: ")[2]
+        assert (f" and {number - 8} more Verdicts: " in named) == (number > 8)
+
+
+def test_rows_that_do_not_fit_are_counted_in_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged = kept_results("affpcl")
+    overview.show_verdicts(judged, Records(tmp_path, writable=False))
+    lines = capsys.readouterr().out.splitlines()
+    (end,) = (k for k, line in enumerate(lines) if line.split()[1:2] == ["others"])
+    cells = [line.split()[-4:] for line in lines[2 : end + 1]]
+    totals = [sum(int(row[k]) for row in cells) for k in range(4)]
+    assert totals == [len(judged), *totals[1:]]
+    assert totals[0] == sum(totals[1:])
+
+
+@pytest.mark.parametrize("paper", papers.installed())
+def test_proofs_of_every_paper_are_told_on_a_screen(
+    paper: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = certified.folder_of(paper)
+    assert folder is not None
+    whole = certificates.read(folder)
+    every = [Proof(one["id"], one) for one in whole["certificates"]]
+    every += [Proof(one["id"], reason=one["reason"]) for one in whole["unproved"]]
+    proofs.show(every, folder / "certificates", in_full=False)
+    text = capsys.readouterr().out
+    assert lines_at_80(text) <= screen.ROOM, text
+    numbers = [int(line.split()[0]) for line in text.splitlines() if line[:5].strip().isdigit()]
+    assert sum(numbers) == len(every)
+
+
+def wrong_outcomes(decay: rc.Experiment[Any], names: list[str], ok: bool | None) -> list[Outcome]:
+    """Experiments of these names, each with as many checks as rates have, that all say so."""
+    made = []
+    for name in names:
+        one = outcome(decay, "e", *[ok] * 12)
+        experiment = dataclasses.replace(one.experiment, id=name)
+        notes = (*one.analysis.notes, f"a note of {name}")
+        figures = (Path("results/figures/one.png"),)
+        made.append(dataclasses.replace(one, experiment=experiment, notes=notes, figures=figures))
+    return made
+
+
+@pytest.mark.parametrize("ok", [True, None, False])
+@pytest.mark.parametrize("paper", papers.installed())
+def test_rates_and_runs_of_every_paper_are_told_on_a_screen(
+    paper: str, ok: bool | None, decay: rc.Experiment[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rates = wrong_outcomes(decay, list(registry.rates(paper)), ok)
+    experiments.show_rates(rates, f"Rates of {paper}")
+    text = capsys.readouterr().out
+    assert lines_at_80(text) <= screen.ROOM, text
+    every = wrong_outcomes(decay, registry.match([f"{paper}/*"], lambda fault: None), ok)
+    assert len(every) > len(rates)
+    experiments.show_counts(every, "Checks", experiments.of_runs(every))
+    text = capsys.readouterr().out
+    assert lines_at_80(text) <= screen.ROOM, text
+    assert ["all", str(12 * len(every))] in [
+        [line.split()[0], max(line.split()[1:], key=int)]
+        for line in text.splitlines()
+        if line.startswith("all ")
+    ]
+    if ok is False:
+        assert f"Fails: {every[0].experiment.id}: e 0" in text
+    assert "Figures: results/figures" in text
+
+
+@pytest.mark.parametrize("ok", [True, None, False])
+def test_what_was_reproduced_is_told_on_a_screen(
+    ok: bool | None,
+    decay: rc.Experiment[Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    every = wrong_outcomes(decay, [name for name in registry.names() if "/" in name], ok)
+    monkeypatch.chdir(tmp_path)
+    experiments.show_summary(Path(), every, {f"toy/{k}": "no" for k in range(20)})
+    judged = [result for paper in papers.installed() for result in kept_results(paper)]
+    audits.show(judged, Path("results"), tables=False)
+    text = capsys.readouterr().out
+    assert lines_at_80(text) < screen.ROOM, text  # and a line on the page
+    assert "Did not run: toy/0, " in text
+
+
+def test_certificates_of_all_papers_are_named_by_one_pattern(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    items = [item for paper in papers.installed() for item in find_claims([paper])]
+    folders = {one: folder for one in papers.installed() if (folder := certified.folder_of(one))}
+    root = folders["firm"].parents[1]
+    monkeypatch.chdir(root.parent)
+    said = check_again(items)
+    assert said == f"ratecheck certify --check {root.name}/*/results/certificates.json"
+    assert {*Path().glob(said.split()[-1])} == {
+        (folder / "certificates.json").relative_to(root.parent) for folder in folders.values()
+    }
+    two = check_again(item for item in items if item.entry.paper in ("firm", "psl"))
+    assert two.split()[3:] == [
+        f"{root.name}/{name}/results/certificates.json" for name in ("firm", "psharelora")
     ]
