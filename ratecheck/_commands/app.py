@@ -74,7 +74,7 @@ from ratecheck._commands.arguments import (
     examples,
     report_file,
 )
-from ratecheck._discover.table import results as results_of_project
+from ratecheck._discover.table import faults_remembered, results as results_of_project
 from ratecheck._processes import interrupts, streams
 from ratecheck._store import RESULTS
 
@@ -104,11 +104,14 @@ def list_(names: Names = None, out: Out = RESULTS, as_json: Json = False) -> Non
 
     With a text: all that is called so in a paper. With a file or a folder: what it holds.
     """
+    _list(" ".join(names or ()), out, as_json, _collected([]))
+
+
+def _list(text: str, out: Path, as_json: bool, broken: Callable[[str], None]) -> None:
     from ratecheck._commands import listing
     from ratecheck._report import terminal
 
-    text = " ".join(names or ())
-    rows = listing.called(text, _warn) if text else listing.rows(out, _warn)
+    rows = listing.called(text, broken) if text else listing.rows(out, broken)
     if as_json:
         print(terminal.dump(rows if text else listing.plain(rows)))
     elif text:
@@ -142,19 +145,19 @@ def show(
     from ratecheck._discover import registry
     from ratecheck._report import describe, terminal
 
-    text = " ".join(reference)
+    text, broken = " ".join(reference), _collected([])
     if _ID_OF_CLAIM.fullmatch(text) or ".py::" in text:
-        audits.list_or_describe([text], out, as_json, in_full=True, broken=_warn)
+        audits.list_or_describe([text], out, as_json, in_full=True, broken=broken)
         return
     try:
         experiment = registry.find_experiment(text)
     except InputError:
-        if listing.is_paper(text, _warn):
-            list_([text], out, as_json)
+        if listing.is_paper(text, broken):
+            _list(text, out, as_json, broken)
             return
-        if not listing.names_claims_alone(text, _warn):
+        if not listing.names_claims_alone(text, broken):
             raise
-        audits.list_or_describe([text], out, as_json, in_full=None, broken=_warn)
+        audits.list_or_describe([text], out, as_json, in_full=None, broken=broken)
         return
     if as_json:
         print(terminal.dump(describe.description(experiment)))
@@ -789,7 +792,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _outcome(arguments: Sequence[str] | None) -> tuple[str, int]:
     """Run the command; returns what is wrong, if anything, and the exit code."""
     try:
-        code = app(args=arguments, prog_name="ratecheck", standalone_mode=False) or 0
+        with faults_remembered():
+            code = app(args=arguments, prog_name="ratecheck", standalone_mode=False) or 0
     except _USAGE_ERROR as error:
         return error.format_message(), 2  # empty where the help was the answer
     except typer.Abort:  # Ctrl-C outside a computation, in older versions of typer

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,29 @@ from ratecheck._store import RESULTS
 FILE, TABLE = "pyproject.toml", "ratecheck"
 #: Told in one line of what cannot be read.
 Broken = Callable[[str], None]
+#: What is wrong with a user's files, by path, content and limit, for as long as a command lasts.
+Faults = dict[tuple[Path, bytes, float], str]
+_FAULTS: ContextVar[Faults | None] = ContextVar("faults of this command", default=None)
+
+
+@contextmanager
+def faults_remembered() -> Iterator[None]:
+    """In the block a user's file whose import failed is not imported again while it is the same.
+
+    Its import may have taken all its time. Outside of a command, as in a notebook, what the file
+    imports may have been mended meanwhile.
+    """
+    before = _FAULTS.set({})
+    try:
+        yield
+    finally:
+        _FAULTS.reset(before)
+
+
+def faults_known() -> Faults:
+    """What is wrong with files that were read before in the block; what is added is known there."""
+    known = _FAULTS.get()
+    return {} if known is None else known
 
 
 def find_table(broken: Broken) -> tuple[Path, Any] | None:

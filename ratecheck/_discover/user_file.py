@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 
 from linsys.validate import InputError
+from ratecheck._discover.table import faults_known
 from ratecheck._processes import rehearsal
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._user_modules import UserModules, modules_beside
@@ -46,6 +47,18 @@ def load(path: Path, what: str) -> ModuleType:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{what} must be readable; found {path}: {reason}") from None
+    faults, this = faults_known(), (path.resolve(), source, _LIMIT.get())
+    if this in faults:
+        raise InputError(f"{what} {faults[this]}")
+    try:
+        return _imported(path, source, what)
+    except InputError as error:
+        faults[this] = str(error).removeprefix(f"{what} ")
+        raise
+
+
+def _imported(path: Path, source: bytes, what: str) -> ModuleType:
+    """The module of a file with this content; see :func:`load`."""
     modules = modules_beside(path)
     if not modules.has(path, source):
         _rehearse(path, source, what, modules)

@@ -223,3 +223,47 @@ def test_a_misspelt_parameter_is_answered_with_the_nearest(
     path.write_text(f"import ratecheck as rc\n{text}\n")
     with pytest.raises(InputError, match=re.escape(said)):
         user_file.load(path, "claims file")
+
+
+@pytest.mark.parametrize(
+    "words",
+    slow_but(
+        ["list"],
+        ["list", "list mine", "show mine", "show mine.m", "audit mine.m mine.m --list"],
+    ),
+)
+@pytest.mark.parametrize("fault", ["1 / 0", "while True: pass"])
+def test_a_command_imports_a_file_that_fails_once_and_says_so_once(
+    words: str,
+    fault: str,
+    ratecheck: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.ratecheck]\nfiles = ['bad.py', 'good.py']\n")
+    (tmp_path / "good.py").write_text(
+        "import ratecheck as rc\nPAPER = rc.Paper('mine', 'mine')\n"
+        "@PAPER.upper('m', ref='Lemma 1', on={'x': rc.interval()})\n"
+        "def m(x):\n  'Stated.'\n  return x, x\n"
+    )
+    bad, mark = tmp_path / "bad.py", tmp_path / "mark"
+    bad.write_text(f"with open({str(mark)!r}, 'a') as file: file.write('x')\n{fault}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(rehearsal, "is_possible", lambda: False)
+    with user_file.importing_within(LIMIT):
+        for number in (1, 2):  # another command reads it anew
+            said = ratecheck(*words.split(), "--out", tmp_path / "out")
+            assert said.code == 0, said.err
+            assert said.err.count("ratecheck: project file must import without error") == 1
+            assert mark.read_text() == "x" * number
+    bad.write_text("x = 1\n")
+    assert ratecheck(*words.split(), "--out", tmp_path / "out").err == ""
+
+
+def test_outside_of_a_command_a_file_that_failed_is_imported_again(tmp_path: Path) -> None:
+    path, beside = tmp_path / "mine.py", tmp_path / "beside_of_it.py"
+    path.write_text("import beside_of_it\n")
+    with pytest.raises(InputError):
+        user_file.load(path, "claims file")
+    beside.write_text("x = 1\n")
+    assert user_file.load(path, "claims file").beside_of_it.x == 1
