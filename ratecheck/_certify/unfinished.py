@@ -16,7 +16,7 @@ from linsys.validate import InputError
 from ratecheck._certify import prove as prover
 from ratecheck._certify.prove import Proof
 from ratecheck._discover.catalogue import Item, module
-from ratecheck._store.files import digest, opened, sealed, write_whole
+from ratecheck._store.files import check_no_folder, digest, opened, sealed, write_whole, writing
 from ratecheck._store.revision import revision_of
 
 #: In the folder of the certificates.
@@ -33,7 +33,7 @@ class Unfinished:
         given: what an answer depends on beside the code, for each claim.
 
     Raises:
-        InputError: a file has the name of the folder.
+        InputError: a file has the name of the folder, or a folder that of an answer.
     """
 
     def __init__(
@@ -44,6 +44,8 @@ class Unfinished:
             what = "place of claims that are not all proved"
             raise InputError(f"{what} must be a folder; found the file {self._folder}")
         self._how, self._items, self._given = how.__module__, items, given
+        for position in range(len(items)):
+            check_no_folder("what is kept of a claim", self._path(position))
         self._revisions: dict[str, str] = {}
 
     def load(self, position: int) -> Proof | None:
@@ -56,8 +58,9 @@ class Unfinished:
     def save(self, position: int, proof: Proof) -> None:
         """Keep an answer."""
         content = {"certificate": proof.certificate, "reason": proof.reason}
-        self._folder.mkdir(parents=True, exist_ok=True)
-        write_whole(self._path(position), sealed({"key": self._key(position), **content}))
+        with writing("folder of certificates", self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_whole(self._path(position), sealed({"key": self._key(position), **content}))
 
     def clear(self) -> None:
         """Remove all of it: the command is over."""

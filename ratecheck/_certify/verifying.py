@@ -55,6 +55,18 @@ def check_files(
         InputError: if there is no certificate in a file.
     """
     certificates = [content for path in paths for content in contents(path)]
+    return check_all(certificates, references, workers, limit, progress, doing)
+
+
+def check_all(
+    certificates: Sequence[Mapping[str, Any]],
+    references: Sequence[str],
+    workers: int,
+    limit: float | None,
+    progress: Progress | None = None,
+    doing: Callable[[str], None] | None = None,
+) -> list[Checked]:
+    """What becomes of certificates that were read, as of :func:`check_files`."""
     names = [in_a_line(str(content.get("id"))) for content in certificates]
     found: dict[int, Checked] = {}
     for position, answer in in_workers(

@@ -21,7 +21,7 @@ from ratecheck._report.export import renew
 from ratecheck._report.kept import found_before, replay_path
 from ratecheck._report.proofs import plain, show, show_checked
 from ratecheck._report.terminal import dump, progress_bar
-from ratecheck._store.files import check_writable, write_whole
+from ratecheck._store.files import check_writable, write_whole, writing
 from ratecheck._verdicts import certificates as kept
 from ratecheck._verdicts.certificates import in_words
 from ratecheck._verdicts.evidence import strength
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 #: What is said where a certificate is not replaced by a weaker one.
 _STAYS = "kept from before, as what was proved now says less"
+_MEANWHILE = "kept from another command, as what was proved here says less"
+#: Half the seconds that the certificate of another command has at least to be verified.
+LEAST_AGAIN = 30.0
 
 
 def prove(
@@ -69,6 +72,7 @@ def prove(
         items = claims_of_command(references)
     for folder in filter(None, (out, keep)):
         check_writable("folder of certificates", folder)
+    kept.check_places(out, [item.id for item in items])
     before = _before(out, keep, items)
     proofs: list[Any] = [None] * len(items)
     with proving(
@@ -86,16 +90,18 @@ def prove(
                 proofs[position] = proof
                 if proof.certificate is not None:
                     text = json.dumps(proof.certificate, indent=1) + "\n"
-                    write_whole(out / kept.file_of(proof.id), text.encode())
+                    with writing("folder of certificates", out):
+                        write_whole(out / kept.file_of(proof.id), text.encode())
                 if progress:
                     progress(number + 1, len(items))
         if keep is not None:
-            whole = with_constants(keep, content(proofs, items), items)
-            if not all(one in papers.installed() or os.path.exists(one) for one in references):
-                whole = _beside_others(keep, whole, {item.id for item in items})
-            write_whole(keep / kept.FILE, kept.text(whole).encode())
-            write_whole(keep / kept.TABLES, kept.tables(whole).encode())
-            renew(items, keep)
+            with kept.in_turn(keep):
+                proofs = _with_those_since(keep, before, proofs, items, workers)
+                whole = with_constants(keep, content(proofs, items), items)
+                if not all(one in papers.installed() or os.path.exists(one) for one in references):
+                    whole = _beside_others(keep, whole, {item.id for item in items})
+                kept.write(keep, whole)
+                renew(items, keep)
         if as_json:
             print(plain(proofs))
         else:
@@ -121,14 +127,51 @@ def _before(
     if keep is not None and (keep / kept.FILE).exists():
         for one in kept.read(keep)["certificates"]:
             found.get(one["id"], []).append(one)
-    return {
-        item.id: [
-            one
-            for one in found[item.id]
-            if one["kind"] != "constant" and one["revision"] == kept.revision(item.origin)
-        ]
-        for item in items
-    }
+    return {item.id: [one for one in found[item.id] if _counts(one, item)] for item in items}
+
+
+def _counts(certificate: Mapping[str, Any], item: Item) -> bool:
+    """Whether a certificate is of the code as it is, and of the claim itself."""
+    is_current: bool = certificate["revision"] == kept.revision(item.origin)
+    return certificate["kind"] != "constant" and is_current
+
+
+def _with_those_since(
+    keep: Path,
+    before: Mapping[str, Sequence[Mapping[str, Any]]],
+    proofs: Sequence[Any],
+    items: Sequence[Item],
+    workers: int,
+) -> list[Any]:
+    """The proofs, or what another command has written meanwhile, if it says more and is verified.
+
+    Args:
+        keep: the folder.
+        before: the certificates of each claim that were there when this command began.
+        proofs: of this command.
+        items: the claims.
+        workers: how many certificates are verified at a time.
+    """
+    from ratecheck._certify.prove import Proof
+    from ratecheck._certify.proving import AGAIN
+    from ratecheck._certify.verifying import check_all
+
+    answers = list(proofs)
+    if not (keep / kept.FILE).exists():
+        return answers
+    position = {item.id: number for number, item in enumerate(items)}
+    for one in kept.read(keep)["certificates"]:
+        number = position.get(one["id"])
+        if number is None or one in before[one["id"]] or not _counts(one, items[number]):
+            continue
+        now = answers[number].certificate
+        if now is not None and strength(one) >= strength(now):
+            continue
+        seconds = AGAIN * max(LEAST_AGAIN, one.get("seconds", 0.0))
+        (checked,) = check_all([one], [items[number].origin], workers, seconds)
+        if not checked.refused:
+            answers[number] = Proof(one["id"], one, _MEANWHILE)
+    return answers
 
 
 def _beside_others(keep: Path, whole: kept.Kept, names: Collection[str]) -> kept.Kept:

@@ -19,7 +19,7 @@ from ratecheck._report.export import renew
 from ratecheck._report.overview import MANY, show_proofs
 from ratecheck._report.proofs import plain
 from ratecheck._report.terminal import console, progress_bar, say
-from ratecheck._store.files import check_writable, write_whole
+from ratecheck._store.files import check_no_folder, check_writable, write_whole, writing
 from ratecheck._verdicts import certificates as kept
 
 if TYPE_CHECKING:
@@ -61,12 +61,17 @@ def prove(
     from ratecheck._certify.stated import check_sizes
 
     wanted = sizes_of_text(sizes) if sizes else None
+    if keep is not None:
+        _check_kept(keep)
     with importing_within(limit):
         items = [item for item in claims_of_command(references) if _is_bound(item)]
     if not items:
         raise InputError("claims must be upper or lower bounds; found none among them")
     for folder in filter(None, (out, keep)):
         check_writable("folder of certificates", folder)
+    kept.check_places(out, [item.id for item in items])
+    for item in items:
+        check_no_folder("search for a constant", _search(out, item.id))
     left = _unproved(keep)
     bounds, items = items, [item for item in items if left is None or item.id in left]
     for item in items:
@@ -98,7 +103,8 @@ def prove(
                             say(console(), [line(proofs[shown])])
                     shown += 1
         if keep is not None:
-            renew(bounds, keep)
+            with kept.in_turn(keep):
+                renew(bounds, keep)
         ordered = [proofs[position] for position in range(len(items))]
         if as_json:
             print(plain(ordered))
@@ -112,7 +118,8 @@ def _write(certificate: Mapping[str, Any], out: Path) -> None:
 
     name, broken = certificate["id"], certificate["kind"] == "counterexample"
     text = json.dumps(certificate, indent=1) + "\n"
-    write_whole(out / kept.file_of(name, constant=not broken), text.encode())
+    with writing("folder of certificates", out):
+        write_whole(out / kept.file_of(name, constant=not broken), text.encode())
     state = _search(out, name)
     if broken or is_over(state):
         state.unlink(missing_ok=True)
@@ -227,28 +234,40 @@ def _unproved(keep: Path | None) -> set[str] | None:
 
 def _merge(keep: Path, proof: Any) -> None:
     """Put a certificate, or the reason why there is none, into a paper's file."""
+    with kept.in_turn(keep):
+        _check_kept(keep)
+        kept.write(keep, _merged(kept.read(keep), proof))
+
+
+def _check_kept(keep: Path) -> None:
+    """Refuse a folder without the file in which claims are looked up."""
+    if not (keep / kept.FILE).exists():
+        raise InputError(
+            f"`--write` must name a folder with {kept.FILE}; found none in {keep} (it is written "
+            "without `--constant`)"
+        )
+
+
+def _merged(before: kept.Kept, proof: Any) -> kept.Kept:
+    """What is kept of claims with the certificate of a constant, or why there is none."""
     from ratecheck._certify.constants import said
 
-    path = keep / kept.FILE
-    if not path.exists():
-        raise InputError(f"`--write` must name a folder with {kept.FILE}; found none in {keep}")
-    whole = {name: [dict(one) for one in entries] for name, entries in kept.read(keep).items()}
+    whole = {name: [dict(one) for one in entries] for name, entries in before.items()}
     known = {one["id"]: one for one in whole["unproved"]}
     certificate, reason = proof.certificate, proof.reason
     if certificate is not None and _loose(certificate):
         gap = f"; {reason}" * bool(reason)
         reason = f"{said(certificate)}, when the limit ended it{gap}"
         certificate = None
-    before = [one for one in whole["certificates"] if one["id"] == proof.id]
+    others = [one for one in whole["certificates"] if one["id"] == proof.id]
     if certificate is None:
         if proof.id in known:
             known[proof.id]["reason"] = f"an inequality, and searched; its constant: {reason}"
-    elif not before or _upper(before[0]) >= _upper(certificate):
+    elif not others or _upper(others[0]) >= _upper(certificate):
         whole["certificates"] = [one for one in whole["certificates"] if one["id"] != proof.id]
         whole["certificates"].append(dict(certificate))
         whole["unproved"] = [one for one in whole["unproved"] if one["id"] != proof.id]
-    write_whole(path, kept.text(whole).encode())
-    write_whole(keep / kept.TABLES, kept.tables(whole).encode())
+    return whole
 
 
 def _upper(certificate: Any) -> float:

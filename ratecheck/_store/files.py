@@ -35,6 +35,12 @@ def check_writable(what: str, folder: Path) -> None:
         raise _refused(f"{what} must be writable; found {folder}: {reason}") from None
 
 
+def check_no_folder(what: str, path: Path) -> None:
+    """Refuse a folder where a file is to be written; ``what`` names the file in the error."""
+    if os.path.isdir(path):
+        raise _refused(f"{what} must be a file; found the folder {path}")
+
+
 def write_whole(path: Path, content: bytes, *, flush: bool = True) -> None:
     """Write a file so that a kill at any moment leaves the old content or the new, never a part.
 

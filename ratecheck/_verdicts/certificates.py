@@ -9,14 +9,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from linsys.folder_lock import folder_lock
 from linsys.validate import InputError
 from ratecheck._discover.catalogue import module
+from ratecheck._store.files import check_no_folder, write_whole, writing
 from ratecheck._store.revision import revision_of, revision_of_meaning
 from ratecheck._user_modules import PREFIX
 from ratecheck._verdicts.evidence import (
@@ -69,6 +73,30 @@ def file_of(name: str, *, constant: bool = False) -> str:
     return f"{name}{'.constant' * constant}.json"
 
 
+def check_places(folder: Path, names: Sequence[str]) -> None:
+    """Refuse a folder in which a folder has the name of a certificate of these claims.
+
+    Raises:
+        InputError: it has.
+    """
+    for name in names:
+        for constant in (False, True):
+            check_no_folder("certificate", folder / file_of(name, constant=constant))
+
+
+@contextlib.contextmanager
+def in_turn(folder: Path) -> Iterator[None]:
+    """In the block no other command reads and writes what a folder keeps; see :func:`write`."""
+    with folder_lock(folder, lambda: None), writing("folder of `--write`", folder):
+        yield
+
+
+def write(folder: Path, kept: Kept) -> None:
+    """Write what a folder keeps, and its tables; within :func:`in_turn`, in which it was read."""
+    write_whole(folder / FILE, text(kept).encode())
+    write_whole(folder / TABLES, tables(kept).encode())
+
+
 def left_by_certify(folder: Path, origin: str, name: str) -> list[Mapping[str, Any]]:
     """The certificates that a folder has of a user's claim, of the file as it is.
 
@@ -85,6 +113,7 @@ def left_by_certify(folder: Path, origin: str, name: str) -> list[Mapping[str, A
             certificate: Mapping[str, Any] = json.loads(path.read_bytes())
             if certificate.get("id") == name and certificate.get("revision") == revision(origin):
                 in_words(certificate)  # fails where a part is missing
+                _check_values(certificate)
                 found.append(certificate)
     return found
 
@@ -129,6 +158,11 @@ def read(folder: Path) -> Kept:
     kept: Kept = whole
     for one in kept["certificates"]:
         _check_shown(one, path)
+    keys = Counter((one["id"], one["kind"]) for one in kept["certificates"])
+    names = Counter([*{name for name, _ in keys}, *(one["id"] for one in kept["unproved"])])
+    for name, number in [*((name, number) for (name, _), number in keys.items()), *names.items()]:
+        if number > 1:
+            raise InputError(f"{path} must have each claim once; found {name:.80} twice")
     return kept
 
 
@@ -151,12 +185,49 @@ def _check_shown(certificate: Mapping[str, Any], path: Path) -> None:
         tables({"certificates": [certificate], "unproved": []})
         enclosed({"certificates": [certificate]})
         strength(certificate)
+        _check_values(certificate)
     except (ValueError, AttributeError, *_DAMAGED) as error:
         found = f"{type(error).__name__}: {error}"
         name = certificate["id"]
         raise InputError(
             f"{path} must hold whole certificates; found that of {name:.80} damaged ({found:.80})"
         ) from None
+
+
+def _check_values(certificate: Mapping[str, Any]) -> None:
+    """Refuse values that no certificate has; those that one may have are read as they are.
+
+    Raises:
+        ValueError: there are some; or what reading a certificate raises that is damaged.
+    """
+    kind = certificate["kind"]
+    right = 0 <= certificate.get("seconds", 0) < math.inf
+    if kind == "constant":
+        low, high = map(Fraction, certificate["ratio"])
+        right &= 0 <= low <= high and _are_sizes(certificate["sizes"])
+        right &= certificate["boxes"] >= 1
+    elif kind == "quadratic":
+        right &= Fraction(certificate["excess"]) >= 0
+    elif kind == "identity":
+        sizes = [*certificate["sizes"], *certificate.get("every_branch", ())]
+        right &= certificate["log2_chance"] < 0 and all(map(_are_sizes, sizes))
+    else:
+        relation, cases = certificate.get("relation"), certificate["cases"]
+        right &= bool(cases) and all(_are_apart(case, relation) for case in cases)
+    if not right:
+        raise ValueError("values that no certificate has")
+
+
+def _are_sizes(sizes: Mapping[str, Any]) -> bool:
+    return all(type(size) is int and size >= 0 for size in sizes.values())
+
+
+def _are_apart(case: Mapping[str, Any], relation: str | None) -> bool:
+    """Whether the two sides of a case are in intervals that break a relation."""
+    (low, high), (least, most) = (map(Fraction, case[side]) for side in ("measured", "bound"))
+    above, below = low > most, high < least
+    broken = {"<=": above, ">=": below}.get(relation or "", above or below)
+    return low <= high and least <= most and broken
 
 
 def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:
