@@ -29,6 +29,7 @@ from ratecheck._report.maths import mathml
 from ratecheck._report.notation import ends, lines, ratio, short
 from ratecheck._report.words import in_words
 from ratecheck._run.job import Outcome
+from ratecheck._verdicts.certified import CONTRADICTORY
 from ratecheck._verdicts.evidence import decided_by
 from ratecheck._verdicts.verdict import Verdict
 
@@ -83,14 +84,15 @@ def _chapter(
 ) -> Shown:
     title, citation = _title(name, records)
     checks = [check for outcome in outcomes for check in outcome.analysis.checks]
-    main = [_stated(r) for r in records if r["main"] and r["verdict"] in _HOLDS]
-    holds, broken = _holding(records, title), _broken(records, place)
+    clear = [record for record in records if not record.get("contradiction")]
+    main = [_stated(r) for r in clear if r["main"] and r["verdict"] in _HOLDS]
+    holds, broken = _holding(clear, records, title), _broken(clear, records, place)
     return {
         "id": f"paper-{name}",
         "title": title,
         "citation": citation,
-        "statements": in_words(by_outcome(records)),
-        "decided": decided_by(records),
+        "statements": in_words(came_out(records)),
+        "decided": decided_by(clear),
         "checks": counted(checks),
         "experiments": len(outcomes),
         "main": main,
@@ -99,6 +101,22 @@ def _chapter(
         "placed": _placed(broken, main, holds),
         "figures": [_figure(outcome, place) for outcome in outcomes],
     }
+
+
+def contradictory(records: Sequence[Record], place: Place) -> list[Shown]:
+    """The statements of which what is known cannot all be true, which belong to no other group."""
+    return [
+        {**_stated(record), **_counterexample(record, place), "is_place": True}
+        for record in records
+        if record.get("contradiction")
+    ]
+
+
+def came_out(records: Sequence[Record]) -> dict[str, int]:
+    """How many statements came out how; first those of which what is known cannot all be true."""
+    clear = [record for record in records if not record.get("contradiction")]
+    others = len(records) - len(clear)
+    return {**({CONTRADICTORY.lower(): others} if others else {}), **by_outcome(clear)}
 
 
 def _placed(
@@ -136,13 +154,18 @@ def counted(checks: Sequence[Check]) -> str:
     return ", ".join(f"{n} {plural.get(o, o) if n > 1 else o}" for o, n in counts.items() if n)
 
 
-def _holding(records: Sequence[Record], title: str) -> list[tuple[str, list[Shown]]]:
-    """What holds of what the paper states, by section, each with its place in the paper."""
+def _holding(
+    clear: Sequence[Record], records: Sequence[Record], title: str
+) -> list[tuple[str, list[Shown]]]:
+    """What holds of what the paper states, by section, each with its place in the paper.
+
+    Of the ``clear`` records; the others belong to them.
+    """
     role = roles(records)
     # what replaces a statement of one's own, such as a wrong constant, is no correction of a paper
     of_papers = {r["corrected"] for r in records if false(r) and r["printed_as"] != "ours"}
     sections: dict[str, list[Shown]] = {}
-    for record in records:
+    for record in clear:
         name = record["id"]
         stated = name not in role or (role[name] == "corrected" and name not in of_papers)
         if record["verdict"] in _HOLDS and stated and record["printed_as"] == "statement":
@@ -158,12 +181,15 @@ def _holding(records: Sequence[Record], title: str) -> list[tuple[str, list[Show
     return list(sections.items())
 
 
-def _broken(records: Sequence[Record], place: Place) -> list[Shown]:
-    """What is not true as it stands, by category; all but the first one is folded."""
+def _broken(clear: Sequence[Record], records: Sequence[Record], place: Place) -> list[Shown]:
+    """What is not true as it stands, by category; all but the first one is folded.
+
+    Of the ``clear`` records; the others belong to them.
+    """
     by_id = {record["id"]: record for record in records}
     role = roles(records)
     groups: dict[str, list[Shown]] = {name: [] for name in CATEGORIES.values()}
-    for record in records:
+    for record in clear:
         if record["verdict"] != "violated" and not category(record):
             continue
         better = by_id.get(record["corrected"] or "")

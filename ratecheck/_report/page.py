@@ -13,9 +13,17 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratecheck._claims.families import Record, by_outcome, roles
+from ratecheck._claims.families import Record, roles
 from ratecheck._names import check_installed
-from ratecheck._report.chapters import Place, Shown, chapters, interval, rows_of_checks
+from ratecheck._report.chapters import (
+    Place,
+    Shown,
+    came_out,
+    chapters,
+    contradictory,
+    interval,
+    rows_of_checks,
+)
 from ratecheck._report.notation import ratio, short
 from ratecheck._report.stored import Stored
 from ratecheck._run.job import Outcome
@@ -46,11 +54,13 @@ def page(stored: Stored, folder: Path) -> str:
         keep_trailing_newline=True,
     )
     papers = chapters(records, outcomes, Place(folder), stored.of_models)
-    told = {name for paper in papers for name in paper["placed"]}
+    doubtful = contradictory(records, Place(folder))
+    told = {name for paper in papers for name in paper["placed"]} | {c["id"] for c in doubtful}
     return environment.get_template("page.html.j2").render(
         made=_made_with(),
         gaps=stored.gaps,
-        statements=by_outcome(records),
+        statements=came_out(records),
+        contradictory=doubtful,
         doubts=DOUBTS,
         kinds={str(kind): meaning for kind, meaning in MEANING.items()},
         papers=papers,
@@ -88,6 +98,7 @@ def _claims(records: Sequence[Record], told: Collection[str]) -> list[Shown]:
             "constructed": record.get("constructed", ""),
             "verdict": record["verdict"],
             "label": Verdict.of_known(record).label,
+            "contradictory": bool(record.get("contradiction")),
             "evidence": record.get("proof") or record.get("decided", ""),
             "surprise": record["expected"] if record["verdict"] != record["expected"] else "",
             "current": record["current"],

@@ -20,7 +20,7 @@ from ratecheck._discover.catalogue import Item
 from ratecheck._report import chapters
 from ratecheck._report.maths import mathml
 from ratecheck._run.job import Job, Outcome
-from ratecheck._verdicts import records
+from ratecheck._verdicts import certified, records
 from ratecheck._verdicts.verdict import DOUBTS
 
 MINE = Path(__file__).parent / "audit" / "files" / "mine.py"
@@ -391,3 +391,37 @@ def test_what_replaces_a_statement_of_ones_own_is_still_what_is_stated(tmp_path:
     told = [{**one, "printed_as": "statement"} for one in told]
     (chapter,) = chapters.chapters(told, [], place)
     assert chapter["holds"] == []
+
+
+def test_contradictory_evidence_is_seen_first_and_holds_nowhere(
+    ratecheck: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(MINE, "mine.py")
+    ratecheck("audit", "mine.py", *ONE)
+    assert ratecheck("report").code == 0
+    sound = Path("results/report.html").read_text()
+    assert "ontradictory" not in sound
+    items = {item.id: item for item in catalogue.find_claims(["mine.py"])}
+    kept = {name: records.Records(Path("results")).latest(item) for name, item in items.items()}
+    true = next(name for name, one in kept.items() if one and one.verdict.verdict == "holds")
+    false = next(name for name, one in kept.items() if one and one.verdict.verdict == "violated")
+    against = "CONTRADICTORY: a certificate says so, and another one not: one is wrong"
+    monkeypatch.setattr(
+        certified, "contradiction", lambda origin, name, *_: against * (name in (true, false))
+    )
+    assert ratecheck("report").code == 0
+    page = Path("results/report.html").read_text()
+    check_links(page)
+    begin, end = page.index('<section id="contradictory">'), page.index('<section class="paper"')
+    assert begin < end
+    part, rest = page[begin:end], page[end : page.index('<section id="claims"')]
+    assert "Contradictory evidence (2)" in part
+    assert part.count(f'<p class="no">{against}</p>') == 2
+    for name in (true, false):
+        assert f' id="{name}"' in part
+        assert f' id="{name}"' not in rest
+        assert f"<code>{name}</code>" not in rest
+        assert f' id="{name}"' in sound[sound.index('<section class="paper"') :]
+    assert "<li><b>2</b>contradictory</li>" in page
+    assert "Statements: 2 contradictory, " in page
