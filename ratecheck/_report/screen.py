@@ -99,7 +99,7 @@ def fitting(
     for position, (group, what) in enumerate(zip(groups, more, strict=True)):
         later = sum(min(2, len(other)) for other in groups[position + 1 :])
         left = max(room - height(told, width) - later, min(2, len(group)))
-        number = len(group)
+        number = min(len(group), left)  # each takes a line at least
         while number > 1 and height(group[:number], width) + (number < len(group)) > left:
             number -= 1
         told += group[:number]
