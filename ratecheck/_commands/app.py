@@ -663,13 +663,10 @@ def certify(
 
     A certificate is a file ID.json, that of a constant ID.constant.json.
     """
-    from linsys.validate import check_number
     from ratecheck._commands import certify as commands
     from ratecheck._commands.runs import at_a_time, scheduled
 
     workers = at_a_time(threads)
-    if limit is not None:
-        check_number("limit", limit, low=0.0, low_open=True)
     if check:
         _check_given(context, "--check", "--limit", "--threads", "--json", "--verbose")
         _exit(commands.check(check, claims or (), limit, workers, as_json, verbose))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +31,15 @@ def _in_project(
     if source is None or source.name != "DEFAULT":  # click's or typer's own enumeration
         return value
     return type(value)(results() / Path(value).relative_to(RESULTS))
+
+
+def _positive(limit: float | None) -> float | None:
+    """A limit of seconds, which only endless or no time cannot be."""
+    if limit is not None and not 0 < limit < math.inf:
+        from linsys.validate import InputError
+
+        raise InputError(f"`limit` must be a positive number of seconds; found {limit}")
+    return limit
 
 
 def report_file(places: Sequence[str] = ()) -> str:
@@ -293,6 +303,7 @@ Limit = Annotated[
     typer.Option(
         metavar="SECONDS",
         help="CPU time that one claim may take, compilation aside.",
+        callback=_positive,
         show_default="the effort's",
     ),
 ]
@@ -302,6 +313,7 @@ ProofLimit = Annotated[
         "--limit",
         metavar="SECONDS",
         help="CPU time that one claim may take, compilation aside.",
+        callback=_positive,
         show_default="300, for a constant 60, for --check none",
     ),
 ]

@@ -29,8 +29,8 @@ from ratecheck._verdicts.records import Records
 from ratecheck._verdicts.verdict import replay
 
 if TYPE_CHECKING:
-    from ratecheck._certify.in_workers import Note
     from ratecheck._certify.prove import Proof
+    from ratecheck._certify.workers import Note
 
 #: What is said where a certificate is not replaced by a weaker one.
 _STAYS = "kept from before, as what was proved now says less"
@@ -66,7 +66,7 @@ def prove(
         in_full: print a row for each claim, also of many.
     """
     from ratecheck._certify.prove import LIMIT, content
-    from ratecheck._certify.proving import proving
+    from ratecheck._certify.prove_many import proving
 
     with importing_within(limit):
         items = claims_of_command(references)
@@ -153,8 +153,8 @@ def _with_those_since(
         workers: how many certificates are verified at a time.
     """
     from ratecheck._certify.prove import Proof
-    from ratecheck._certify.proving import AGAIN
-    from ratecheck._certify.verifying import check_all
+    from ratecheck._certify.prove_many import AGAIN
+    from ratecheck._certify.verify_many import check_all
 
     answers = list(proofs)
     if not (keep / kept.FILE).exists():
@@ -189,7 +189,7 @@ def _prove(
     item: Item, results: Path, before: Sequence[Mapping[str, Any]], limit: float, note: Note
 ) -> Proof:
     """The proof of a claim with its formula, or one from before that says more and is verified."""
-    from ratecheck._certify.proving import finished
+    from ratecheck._certify.prove_many import finished
 
     with note.within(limit):
         proof = _proved(item, results, limit)
@@ -220,8 +220,8 @@ def _stronger(
 ) -> Proof:
     """A proof, or one from before of the same revision that says more and is verified."""
     from ratecheck._certify.prove import Proof
-    from ratecheck._certify.proving import AGAIN
-    from ratecheck._certify.verifying import check_one
+    from ratecheck._certify.prove_many import AGAIN
+    from ratecheck._certify.verify_many import check_one
 
     for one in before:
         if proof.certificate is not None and strength(one) >= strength(proof.certificate):
@@ -262,7 +262,7 @@ def check(
     References that are files of JSON are of more certificates, as a shell's ``*`` gives them; the
     others say where to look for the claims.
     """
-    from ratecheck._certify.verifying import check_files
+    from ratecheck._certify.verify_many import check_files
 
     files = [*paths, *(Path(one) for one in references if one.endswith(".json"))]
     claims = [one for one in references if not one.endswith(".json")]

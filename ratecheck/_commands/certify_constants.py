@@ -23,8 +23,8 @@ from ratecheck._store.files import check_no_folder, check_writable, write_whole,
 from ratecheck._verdicts import certificates as kept
 
 if TYPE_CHECKING:
-    from ratecheck._certify.in_workers import Note
     from ratecheck._certify.prove import Proof
+    from ratecheck._certify.workers import Note
 
 #: Seconds of CPU time for one claim.
 LIMIT = 60.0
@@ -57,7 +57,7 @@ def prove(
         in_full: print a line for each claim, also of many.
         workers: how many constants are enclosed at a time.
     """
-    from ratecheck._certify.proving import proving
+    from ratecheck._certify.prove_many import proving
     from ratecheck._certify.stated import check_sizes
 
     wanted = sizes_of_text(sizes) if sizes else None
@@ -133,7 +133,7 @@ def _search(out: Path, name: str) -> Path:
 def _prove(item: Item, sizes: Any, out: Path, limit: float, note: Note) -> Proof:
     """The proof of a constant: one that the folder has, or a search that goes on there."""
     from ratecheck._certify.prove import prove_constant_alone
-    from ratecheck._certify.proving import AGAIN, finished
+    from ratecheck._certify.prove_many import AGAIN, finished
 
     def tell(boxes: int, waiting: int, gap: tuple[float, float]) -> None:
         told = f"ratio in [{gap[0]:.6g}, {gap[1]:.6g}]"
@@ -160,7 +160,7 @@ def _known(item: Item, sizes: Any, path: Path, limit: float) -> Proof | None:
     from ratecheck._certify.against_claims import Refused, verify
     from ratecheck._certify.prove import Proof
     from ratecheck._certify.ratios import at_smallest_sizes
-    from ratecheck._certify.verifying import contents
+    from ratecheck._certify.verify_many import contents
 
     if not path.is_file() or not isinstance(item.entry, Claim):
         return None

@@ -11,7 +11,7 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._certify.prove import Proof
-from ratecheck._certify.verifying import Checked
+from ratecheck._certify.verify_many import Checked
 from ratecheck._claims.claim import VERDICTS
 from ratecheck._commands import audits
 from ratecheck._discover import papers, registry

@@ -22,7 +22,7 @@ from ratecheck._certify import against_claims, certificate
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable, enclose
 from ratecheck._certify.prove import Proof, certify, prove
-from ratecheck._certify.verifying import contents
+from ratecheck._certify.verify_many import contents
 from ratecheck._claims.claim import Claim
 from ratecheck._commands import app
 from ratecheck._discover.catalogue import find_claims

@@ -30,8 +30,8 @@ from ratecheck._certify.check import apart
 from ratecheck._certify.cover import Coordinate, Cover, charts_of
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.examine import problem
-from ratecheck._certify.in_workers import Note
 from ratecheck._certify.prove import prove_constant
+from ratecheck._certify.workers import Note
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Space
 from ratecheck._commands import certify_constants

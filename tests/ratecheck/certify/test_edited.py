@@ -18,7 +18,7 @@ from ratecheck._certify import against_claims, stated
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.prove import Proof, prove, prove_constant
-from ratecheck._certify.verifying import check_one, contents
+from ratecheck._certify.verify_many import check_one, contents
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Space
 from ratecheck._discover.catalogue import Item, find_claims

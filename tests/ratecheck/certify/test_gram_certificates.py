@@ -328,7 +328,7 @@ def test_the_checker_needs_no_solver(tmp_path: Path) -> None:
         "import sys\n"
         "sys.modules['cvxpy'] = sys.modules['clarabel'] = None\n"
         "from pathlib import Path\n"
-        "from ratecheck._certify.verifying import check_one, contents\n"
+        "from ratecheck._certify.verify_many import check_one, contents\n"
         f"every = map(check_one, contents(Path({str(path)!r})))\n"
         "print([one.said or one.refused for one in every])\n"
         "from ratecheck import gram\n"

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ratecheck._certify import in_workers as workers_module
-from ratecheck._certify.in_workers import Answer, Note, in_workers
+from ratecheck._certify import workers as workers_module
 from ratecheck._certify.prove import Proof
-from ratecheck._certify.proving import _proof_of, proving
+from ratecheck._certify.prove_many import _proof_of, proving
 from ratecheck._certify.unfinished import FOLDER
+from ratecheck._certify.workers import Answer, Note, in_workers
 from ratecheck._discover.catalogue import Item
 from ratecheck._processes.interrupts import Interrupted
 from tests.ratecheck.certify._files import ClaimsOf
@@ -222,7 +222,7 @@ def test_ctrl_c_says_how_many_claims_are_saved(
         yield 0, Answer(Proof("mine.square"))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ratecheck._certify.proving.in_workers", struck)
+    monkeypatch.setattr("ratecheck._certify.prove_many.in_workers", struck)
     items = [FALSE.items[name] for name in ("square", "root")]
     begun = proving(proved_here, items, [()] * 2, 1, limit=1.0, out=tmp_path, given=[""] * 2)
     said = "1 of 2 claims are saved, the same command resumes"

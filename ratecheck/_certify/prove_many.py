@@ -11,9 +11,9 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ratecheck._certify.in_workers import Answer, Note, in_workers
 from ratecheck._certify.prove import FORMULA, Proof, add_formula
 from ratecheck._certify.unfinished import Unfinished
+from ratecheck._certify.workers import Answer, Note, in_workers
 from ratecheck._discover.catalogue import Item, find
 from ratecheck._discover.user_file import importing_within
 from ratecheck._processes.interrupts import Interrupted

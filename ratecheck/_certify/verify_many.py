@@ -13,8 +13,8 @@ from typing import Any
 
 from linsys.validate import InputError
 from ratecheck._certify.against_claims import Refused, verify
-from ratecheck._certify.in_workers import Note, in_workers
 from ratecheck._certify.stated import repeated
+from ratecheck._certify.workers import Note, in_workers
 from ratecheck._discover.user_file import importing_within
 from ratecheck._processes.interrupts import Progress
 from ratecheck._processes.limit import TimeLimit, time_limit
