@@ -5,7 +5,9 @@ tables under ``results/``, and with ``--before FOLDER`` compares with the projec
 which FOLDER is a checkout. The peer is the goal that is set for a command, or that revision;
 "correct" means that the command ended with exit code 0. Times are CPU seconds of the command and
 its workers, the least of some runs: what else runs on a machine makes them longer by a little, and
-times by the clock by a lot. Whether a goal is met the table says by both.
+times by the clock by a lot. Whether a goal is met the table says by both. On a virtual machine a
+CPU second is worth less while its neighbours compute: a loop of plain Python is timed before and
+after, so that tables of two days can be compared.
 """
 
 from __future__ import annotations
@@ -61,6 +63,8 @@ STEPS: tuple[Step, ...] = (
     ),
     ("ratecheck report, of these verdicts", (*_COMMAND, "report"), False, None),
 )
+#: Additions of the loop of plain Python.
+ADDITIONS = 20_000_000
 #: What takes minutes: it runs once, of this revision alone, and not if it has to be quick.
 LONG: Step = ("ratecheck reproduce, nothing compiled", (*_COMMAND, "reproduce"), True, 300.0)
 
@@ -77,6 +81,7 @@ def measure(quick: bool, before: Path | None = None) -> Measured:
         InputError: ``before`` is no checkout of the project.
     """
     measured = Measured()
+    loops = [_loop()]
     _adopt_orphans()
     trees = [None] if before is None else [None, before]
     peers = ["the goal"] if before is None else ["the goal", f"revision {_revision(before)}"]
@@ -101,9 +106,24 @@ def measure(quick: bool, before: Path | None = None) -> Measured:
             measured.add(row, clock_s=min(clock), cpu_s=list(cpu))
             if tree is not None:
                 clocks[f"seconds, {name}, {peer}"] = min(c for _, c, _ in seen[name, tree])
+    loops.append(_loop())
+    measured.details["CPU seconds of a loop of 20 million additions"] = {
+        when: f"{spent:.2f}" for when, spent in zip(("before", "after"), loops, strict=True)
+    }
     measured.details["goals"] = goals
     measured.details["by the clock"] = clocks
     return measured
+
+
+def _loop() -> float:
+    """CPU seconds of a loop of plain Python, the least of three."""
+    least = float("inf")
+    for _ in range(3):
+        begun, total = time.process_time(), 0
+        for number in range(ADDITIONS):
+            total += number
+        least = min(least, time.process_time() - begun)
+    return least
 
 
 def _met(spent: float, goal: float) -> str:
