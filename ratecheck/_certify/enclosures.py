@@ -9,6 +9,7 @@ proved has to hold both times.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from linsys.linalg import no_floats, precision
+from linsys.linalg import no_floats, precise, precision
 from linsys.linalg.ball_arithmetic import ball_arithmetic, rounded_constants
 from linsys.linalg.balls import Ball, Undecided, every_case, no_cases
 from linsys.linalg.degrees import NotRational
 from linsys.validate import InputError
 from ratecheck._certify.check import Interval, apart
 from ratecheck._claims.claim import Claim, Relation
+from ratecheck._claims.fields import magnitude_of
 from ratecheck._claims.places import place_of
 from ratecheck._claims.space import Fault, Space, quiet
 
@@ -38,6 +40,9 @@ _LEFT = "a ball becomes a float"
 By = Callable[[Relation, Interval, Interval], Fraction]
 #: An instance lies in the space where the nearest one, in so many digits, is as near as float64 is.
 _DIGITS, _INSIDE = 40, 1e-9
+#: At least so many digits are compared with balls. What rounding may take of a side, as a share of
+#: its size and of the instance's squared size: in float64, and of constants in so many digits.
+_MANY, _LOST, _OF_MANY = 80, 1e-3, 1e-12
 
 
 class Unprovable(Exception):
@@ -118,6 +123,7 @@ def enclose(
     constants = sorted({value for outcome in outcomes for value in outcome.constants})
     exact = not constants and not any(outcome.bits for outcome in outcomes)
     cases = tuple(case for outcome in outcomes for case in outcome.cases)
+    _check_types(claim, instance, cases, bits)
     return Enclosed(cases, assumptions, tuple(constants), 0 if exact else bits)
 
 
@@ -134,6 +140,38 @@ def _check_inside(space: Space, instance: Mapping[str, Any]) -> None:
                 raise InputError(f"`{name}` must be of its domain; found {instance[name]!r:.80}")
     except (InputError, TypeError, ValueError, Fault) as error:
         raise Unprovable(f"`instance` must be of the claim's space: {error}") from None
+
+
+def _check_types(
+    claim: Claim, instance: Mapping[str, Any], cases: Sequence[Case], bits: int
+) -> None:
+    """Refuse a function that is another formula of float64, or of many digits, than of balls."""
+    space = claim.space
+    arrays = {name: np.asarray(instance[name], dtype=float)[None] for name in space.fields}
+    magnitude = max(1.0, float(magnitude_of(list(arrays.values())).max())) ** 2
+    digits = max(_MANY, math.ceil(bits * math.log10(2)))
+    with precision(digits), quiet():
+        for numbers, left, share in (("float64", "", _LOST), (f"{digits} digits", _LEFT, _OF_MANY)):
+            try:
+                views = space.views(space.precise(arrays) if left else arrays)
+                sides = both_sides(claim, views, left)
+            except Exception:  # balls go farther: nothing can be compared
+                continue
+            if not any(_is_near(case, sides, share, share * magnitude) for case in cases):
+                raise Unprovable(
+                    f"both sides must be the same in balls and in {numbers}, but for rounding; "
+                    "found others: they depend on the type of numbers, or rounding is large there"
+                )
+
+
+def _is_near(case: Case, sides: Any, share: float, least: float) -> bool:
+    """Whether both sides lie in their enclosures, widened by a share of their size and by least."""
+    for side, ends in zip(sides, (case.measured, case.bound), strict=True):
+        value, low, high = precise([side.ravel().tolist()[case.entry], *ends])
+        room = share * max(abs(low), abs(high)) + least
+        if abs(value) < math.inf and not low - room <= value <= high + room:
+            return False
+    return True
 
 
 def _evaluated(claim: Claim, instance: Mapping[str, Any], bits: int, by: By) -> Enclosed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import json
 import subprocess
 import sys
@@ -17,7 +18,8 @@ import pytest
 
 import ratecheck as rc
 from linsys import InputError
-from linsys.linalg.balls import Undecided
+from linsys.linalg import precise
+from linsys.linalg.balls import Ball, Undecided
 from ratecheck._certify import against_claims, certificate
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.enclosures import Unprovable, enclose
@@ -111,6 +113,22 @@ def test_a_branch_raises_where_it_is_not_followed() -> None:
         enclose(ITEMS["tie"].entry, INSTANCES["tie"], 64, most=1)  # type: ignore[arg-type]
     with pytest.raises(Unprovable, match="float"):
         enclose(ITEMS["leaves"].entry, INSTANCES["leaves"], 64)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [(float, "float64"), (type(precise([0.5])[0]), "80 digits"), (Ball, "float64")],
+    ids=["float64", "many digits", "balls"],
+)
+def test_a_formula_that_asks_for_the_type_of_its_numbers_is_not_proved(
+    kind: type, numbers: str
+) -> None:
+    entry = dataclasses.replace(
+        ITEMS["square"].entry,
+        measure=lambda s: (s.x, s.x * (2 if isinstance(s.x, kind) else 1) / 2),
+    )
+    with pytest.raises(Unprovable, match=f"the same in balls and in {numbers}"):
+        enclose(entry, {"x": 0.5}, 64)  # type: ignore[arg-type]
 
 
 def test_other_fields_are_refused() -> None:
