@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from linsys.validate import InputError, check_choice, check_instance, check_path as path_of
 from lora_bridge._model_cache import check_writable, folder_of, is_made, made_once
 from lora_bridge.built_in import quiet
@@ -252,8 +254,17 @@ def _check_gguf(file: Path) -> None:
         raise InputError(
             "package gguf must be installed for GGUF files; found none: pip install gguf"
         ) from None
+
+    class Bounded(GGUFReader):
+        """Reads nothing beyond the file's end, where gguf reads on: a count may be 2^62."""
+
+        def _get(self, offset: Any, dtype: Any, count: Any = 1, *order: Any, **named: Any) -> Any:
+            if int(offset) + int(count) * np.dtype(dtype).itemsize > len(self.data):
+                raise EOFError(f"{int(count)} numbers at {int(offset)}")
+            return super()._get(offset, dtype, count, *order, **named)
+
     try:
-        reader = GGUFReader(file)
+        reader = Bounded(file)
         weights = max((int(t.data_offset) + int(t.n_bytes) for t in reader.tensors), default=0)
     except Exception as error:  # the reader checks little: what a damaged file causes is open
         said = _first(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import os
+import struct
 import subprocess
 import sys
 import zipfile
@@ -154,6 +155,11 @@ def _of_an_unknown_kind(data: bytes) -> bytes:
     return data[:at] + (250).to_bytes(4, "little") + data[at + 4 :]
 
 
+def _with_many_entries(data: bytes) -> bytes:
+    """One entry, a list of 2^62 numbers of one byte, in a file of 49 bytes."""
+    return b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1) + b"k" + struct.pack("<IIQ", 9, 0, 2**62)
+
+
 def _with_a_scale_of_nan(data: bytes) -> bytes:
     """Bytes in the middle of the numbers are overwritten."""
     at = len(data) - 2000
@@ -165,6 +171,7 @@ def _with_a_scale_of_nan(data: bytes) -> bytes:
     [
         (_cut, "whole GGUF file .*, which is cut"),
         (_cut_early, "whole GGUF file .*, which is cut or damaged"),
+        (_with_many_entries, "whole GGUF file .*, which is cut or damaged"),
         (_with_a_scale_of_nan, "finite weights; found .*, which is damaged"),
         (_of_an_unknown_kind, "known quantisation; found .*250"),
         (lambda data: b"PK" + data[2:], "whole GGUF file .*magic"),
