@@ -72,7 +72,7 @@ def prove(
         items = claims_of_command(references)
     for folder in filter(None, (out, keep)):
         check_writable("folder of certificates", folder)
-    kept.check_places(out, [item.id for item in items])
+    kept.check_places(out, keep, [item.id for item in items])
     before = _before(out, keep, items)
     proofs: list[Any] = [None] * len(items)
     with proving(

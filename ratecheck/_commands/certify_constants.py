@@ -69,7 +69,7 @@ def prove(
         raise InputError("claims must be upper or lower bounds; found none among them")
     for folder in filter(None, (out, keep)):
         check_writable("folder of certificates", folder)
-    kept.check_places(out, [item.id for item in items])
+    kept.check_places(out, keep, [item.id for item in items])
     for item in items:
         check_no_folder("search for a constant", _search(out, item.id))
     left = _unproved(keep)

@@ -73,12 +73,19 @@ def file_of(name: str, *, constant: bool = False) -> str:
     return f"{name}{'.constant' * constant}.json"
 
 
-def check_places(folder: Path, names: Sequence[str]) -> None:
-    """Refuse a folder in which a folder has the name of a certificate of these claims.
+def check_places(folder: Path, keep: Path | None, names: Sequence[str]) -> None:
+    """Refuse folders with the names of files that are to be written.
+
+    Args:
+        folder: of the certificates of these claims.
+        keep: folder that keeps all of them in one file, or None.
+        names: of the claims.
 
     Raises:
-        InputError: it has.
+        InputError: there is such a folder.
     """
+    if keep is not None:
+        check_no_folder("table of certificates", keep / TABLES)
     for name in names:
         for constant in (False, True):
             check_no_folder("certificate", folder / file_of(name, constant=constant))

@@ -85,6 +85,18 @@ def test_a_folder_in_the_place_of_a_file_is_a_line(
     assert said.err.count("\n") == 1
 
 
+def test_a_folder_in_the_place_of_the_table_is_a_line(ratecheck: Call) -> None:
+    write({"certificates": [], "unproved": []})
+    Path("kept", certificates.TABLES).mkdir()
+    for more in ((), ("--constant",)):
+        said = ratecheck("certify", "mine.py", *more, "--write", "kept", "--out", "out")
+        assert (said.code, said.out) == (2, "")
+        assert said.err == (
+            "ratecheck: table of certificates must be a file; found the folder "
+            "kept/certificates.md\n"
+        )
+
+
 def test_the_search_for_a_constant_is_a_file(ratecheck: Call) -> None:
     (first, *_) = (item.id for item in find_claims(["mine.py"]) if item.id != "mine.two")
     Path("out", f"{first}.npz").mkdir(parents=True)
