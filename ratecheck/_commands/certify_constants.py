@@ -74,6 +74,9 @@ def prove(
         check_no_folder("search for a constant", _search(out, item.id))
     left = _unproved(keep)
     bounds, items = items, [item for item in items if left is None or item.id in left]
+    if not items and not as_json:
+        told = f"{len(bounds)} bounds: {keep} names none of them without another certificate"
+        say(console(), [told])
     for item in items:
         if wanted is not None and isinstance(item.entry, Claim):
             check_sizes(item.entry, wanted)

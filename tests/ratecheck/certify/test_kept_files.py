@@ -85,6 +85,15 @@ def test_a_folder_in_the_place_of_a_file_is_a_line(
     assert said.err.count("\n") == 1
 
 
+def test_claims_that_a_folder_does_not_lack_are_a_line(ratecheck: Call) -> None:
+    write({"certificates": [], "unproved": [unproved("others.claim")]})
+    command = ("certify", "mine.py", "--constant", "--write", "kept", "--out", "out")
+    said = ratecheck(*command)
+    assert (said.code, said.err) == (0, "")
+    assert said.out.endswith(" bounds: kept names none of them without another certificate\n")
+    assert ratecheck(*command, "--json").out == "[]\n"
+
+
 def test_a_folder_in_the_place_of_the_table_is_a_line(ratecheck: Call) -> None:
     write({"certificates": [], "unproved": []})
     Path("kept", certificates.TABLES).mkdir()
