@@ -33,8 +33,8 @@ _KINDS = {"holds": "hold", "consistent": "hold", "faster than stated": "hold"}
 #: What is counted of a section.
 _OTHERS = tuple(name for name in VERDICTS if name not in _KINDS)
 _COLUMNS = ("claims", "hold", "false", *_OTHERS, "unexpected")
-#: Columns between two of the table.
-_GAP = 3
+#: Columns between two of the table; and of a name or a reason at least, on whatever terminal.
+_GAP, _LEAST = 3, 12
 
 
 def show_verdicts(results: Sequence[Result], records: Records) -> None:
@@ -75,7 +75,7 @@ def _table(results: Sequence[Result], screen: Console, room: int) -> Table:
     counts = [_numbers(part) for part in groups.values()]
     columns = [name for name in _COLUMNS if any(name in numbers for numbers in counts)]
     most = screen.width - sum(len(name) + _GAP for name in columns) - _GAP
-    names = _cut([*groups] if papers else _without_paper([*groups]), most)
+    names = _cut([*groups] if papers else _without_paper([*groups]), max(most, _LEAST))
     last_first = [name for name in reversed(columns) if name not in ("claims", "hold")]
     weights = [tuple(numbers[name] for name in last_first) for numbers in counts]
 
@@ -183,6 +183,7 @@ def _reasons(reasons: Sequence[tuple[str, Sequence[str]]], width: int) -> list[s
         named = f" ({', '.join(ids)})" if len(ids) <= _NAMED else ""
         if width - _BEFORE - len(named) < min(len(reason), width // 2):
             named = ""
-        short = textwrap.shorten(reason, width - _BEFORE - len(named), placeholder=" ..")
+        most = max(width - _BEFORE - len(named), _LEAST)
+        short = textwrap.shorten(reason, most, placeholder=" ..")
         lines.append(f"{len(ids):>5}  {short}{named}")
     return lines

@@ -258,6 +258,26 @@ def test_an_audit_of_every_paper_is_told_on_a_screen(
         assert (f" and {number - 8} more Verdicts: " in named) == (number > 8)
 
 
+@pytest.mark.parametrize("columns", [1, 10, 30, 50])
+def test_a_narrow_terminal_gets_an_overview_as_well(
+    columns: int,
+    decay: rc.Experiment[Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    judged = kept_results("affpcl")
+    judged[0].verdict.verdict = "not decided"
+    overview.show_verdicts(judged, Records(tmp_path, writable=False))
+    every = wrong_outcomes(decay, [f"toy/e{k}" for k in range(9)], False)
+    experiments.show_counts(every, "Checks", experiments.of_runs(every))
+    overview.show_proofs([Proof(f"mine.d{k}", reason=f"reason {k} " * k) for k in range(30)], "out")
+    text = " ".join(capsys.readouterr().out.split())
+    assert "30 claims" in text
+    assert "230" in text
+
+
 def test_rows_that_do_not_fit_are_counted_in_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
