@@ -101,9 +101,17 @@ def arithmetic(
     with _ENTERED:
         before = [(place, name, getattr(place, name)) for place, name, _ in ours]
         try:
-            for place, name, function in ours:
-                setattr(place, name, function)
+            _put(ours)
             yield
         finally:
-            for place, name, function in before:
-                setattr(place, name, function)
+            try:
+                _put(before)
+            except BaseException:  # a limit of time, which strikes anywhere
+                _put(before)
+                raise
+
+
+def _put(functions: list[tuple[Any, str, Any]]) -> None:
+    """Set functions as attributes of these places, by their names."""
+    for place, name, function in functions:
+        setattr(place, name, function)
