@@ -11,11 +11,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import flint
 import numpy as np
 
 from linsys.linalg.balls import every_case
@@ -84,7 +86,7 @@ def _at_sizes(claim: Claim, sizes: Sizes) -> dict[str, str]:
             for one in every:  # each at once, as the first may say that it is in vain
                 head, text = _head(sizes, one), program(claim, sizes, one, *way)
                 if text not in found.values():
-                    check({"sizes": [sizes], "formula": _text({head: text})}, _TRIED)
+                    check_one(sizes, one, text, _TRIED)
                 found[head] = text
             return found
         except Unprovable as reason:
@@ -124,6 +126,24 @@ def check(certificate: Mapping[str, Any], prime: int = 0) -> None:
         check_identity.identity(certificate, prime)
     except (check_identity.Open, *check_identity.ILL) as error:
         raise Unprovable(f"`formula` must have equal sides; found {error}") from None
+
+
+def check_one(sizes: Sizes, whole: Whole, program: str, prime: int = 0) -> None:
+    """Whether both sides of one program are equal, as :func:`check` of a certificate's.
+
+    Raises:
+        Unprovable: that is not shown.
+    """
+    check({"sizes": [sizes], "formula": _text({_head(sizes, whole): program})}, prime)
+
+
+def random_prime() -> int:
+    """A prime that nobody knows before, of as many bits as the checker takes."""
+    least = 2 ** (check_identity.BITS - 1)
+    number = 0
+    while not flint.fmpz(number).is_prime():
+        number = least + secrets.randbelow(least)
+    return number
 
 
 def check_formula(certificate: Mapping[str, Any], claim: Claim) -> None:
@@ -179,7 +199,12 @@ def _is_program(text: str, claim: Claim, sizes: Sizes, whole: Whole) -> bool:
 
 
 def program(
-    claim: Claim, sizes: Sizes, whole: Whole, repaired: bool = False, signs: bool = False
+    claim: Claim,
+    sizes: Sizes,
+    whole: Whole,
+    repaired: bool = False,
+    signs: bool = False,
+    most: int = CASES,
 ) -> str:
     """Both sides of a claim at free coordinates, for every outcome of its comparisons.
 
@@ -190,6 +215,7 @@ def program(
         repaired: whether the space's repair is a part of it.
         signs: whether comparisons, absolute values, maxima and roots are left out that the ranges
             of the space's numbers decide.
+        most: so many outcomes of comparisons.
 
     Raises:
         Unprovable: it is no program of these operations.
@@ -210,7 +236,7 @@ def program(
         }
         if isinstance(tape, SignTape):
             _tell_ranges(tape, space, fields)
-        every_case(lambda: case(fields), CASES)
+        every_case(lambda: case(fields), most)
     return tape.text()
 
 

@@ -253,7 +253,8 @@ def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:
         bits = f" of {certificate['bits']} bits" if certificate["bits"] else ""
         return f"{kind} by {certificate['arithmetic']}{bits}{of_constants(certificate)}"
     if certificate["kind"] == "quadratic":
-        where = "" if kind == Evidence.ALL else ", for all dimensions,"
+        known = (Evidence.ASSUMED, Evidence.STEP, Evidence.FACTOR)
+        where = ", for all dimensions," if kind in known else ""
         return f"{kind}{where} by {certificate['arithmetic']}{_of_theorem(certificate, premises)}"
     if certificate["kind"] == "constant":
         sizes = ", ".join(f"{name} = {size}" for name, size in certificate["sizes"].items())
@@ -287,11 +288,12 @@ def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:
 
     >>> theorem = {"assumes": {"1. mine.lemma": "x >= 0", "2. a mean": "y >= 0"}}
     >>> one = {"kind": "quadratic", "id": "mine.step", "theorem": theorem, "excess": "1/1000000"}
+    >>> one["agrees"] = {"of": 2, "sizes": [{"d": 1}, {"d": 2}]}
     >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[1:73]
     'from 2 assumptions (1 that is no claim) that 12 or more instances meet; '
-    >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[73:138]
-    'it is the claim on the branches that 12 or more instances meet; m'
-    >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[137:]
+    >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[73:108]
+    'it is the claim on every branch; mi'
+    >>> _of_theorem(one, {"mine.lemma": Evidence.SEARCHED})[106:]
     'mine.lemma is only searched; with 1 + 1/1000000 times the bound'
     """
     told, number = certificate["theorem"], len(certificate["theorem"]["assumes"])
@@ -299,7 +301,7 @@ def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:
     words = f" from {number or 'no'} assumption{'s' * (number != 1)}"
     words += f" ({alone} that {'is no claim' if alone == 1 else 'are no claims'})" * bool(alone)
     words += f" that {INSTANCES} or more instances meet" * bool(number)
-    words += f"; it is the claim on the branches that {INSTANCES} or more instances meet"
+    words += _of_agreement(certificate.get("agrees"))
     if "itself" in told:
         words += f"; it is one of them, but for a factor: {', '.join(told['itself'])}"
     for name, kind in unproved(certificate, premises).items():
@@ -312,16 +314,38 @@ def _of_theorem(certificate: Mapping[str, Any], premises: Premises) -> str:
     return words
 
 
+def _of_agreement(agrees: Mapping[str, Any] | None) -> str:
+    """Where a theorem is known to be its claim.
+
+    >>> _of_agreement({"of": 1, "sizes": [{"d": 1}], "signs": ["scale"]})
+    '; it is the claim on every branch; assumed are the signs of scale'
+    >>> _of_agreement({"of": 2, "sizes": [{"d": 1}], "left": "1 others: no answer"})[:66]
+    '; it is the claim on every branch at 1 of 2 combinations of sizes,'
+    """
+    met = f"on the branches that {INSTANCES} or more instances meet"
+    if agrees is None or not agrees["sizes"]:
+        return f"; it is the claim {met}"
+    words = "; it is the claim on every branch"
+    if "left" in agrees:
+        words += f" at {len(agrees['sizes'])} of {agrees['of']} combinations of sizes"
+        words += f", and at others {met}"
+    if "signs" in agrees:
+        words += f"; assumed are the signs of {', '.join(agrees['signs'])}"
+    return words
+
+
 def assumptions(certificate: Mapping[str, Any]) -> list[str]:
     """What a theorem assumes, a line for each: its name, which may be a claim's id, and formula.
 
     >>> theorem = {"assumes": {"1. f is convex": "gap >= 0"}}
-    >>> assumptions({"kind": "quadratic", "theorem": theorem})
-    ['1. f is convex: gap >= 0']
+    >>> assumptions({"kind": "quadratic", "theorem": theorem, "agrees": {"signs": ["scale"]}})
+    ['1. f is convex: gap >= 0', 'sign of scale: > 0']
     """
     if certificate["kind"] != "quadratic":
         return []
-    return [f"{name}: {form}" for name, form in certificate["theorem"]["assumes"].items()]
+    told = [f"{name}: {form}" for name, form in certificate["theorem"]["assumes"].items()]
+    signs = certificate.get("agrees", {}).get("signs", ())
+    return told + [f"sign of {name}: {'>' if name == 'scale' else '>='} 0" for name in signs]
 
 
 def _of_sizes(identity: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ MEANING = {
     Evidence.WHOLE: "such a certificate, where whole numbers, such as counts, are those drawn",
     Evidence.FACTOR: "such a certificate, or one for all dimensions, of a multiple of the bound",
     Evidence.ENCLOSED: "a certificate of a constant below 1, where the bound is not negative",
-    Evidence.MET: "random points at which an identity holds; on other branches it is open",
+    Evidence.MET: "points at which an identity or a theorem was tried; other branches are open",
     Evidence.CONFIRMED: "a counterexample, evaluated again with 40 and 80 digits",
     Evidence.DERIVED: "a derivation in words in the note, which the search agrees with",
     Evidence.EVERY: "each of the few instances that there are",
@@ -111,7 +111,8 @@ def _on_branches(identity: Mapping[str, Any]) -> bool:
 def strength(certificate: Mapping[str, Any]) -> tuple[int, int, int]:
     """What certificates of one claim are ordered by, the strongest first.
 
-    The word, and of an identity for how many sizes it is proved, and for how many it is known.
+    The word, and of an identity for how many sizes it is proved, and for how many it is known; of
+    a theorem for how many it is known to be the claim.
 
     >>> one = {"kind": "identity", "branches": "every one", "drawn": [], "sizes": [{}]}
     >>> two = {**one, "sizes": [{"d": 1}, {"d": 2}]}
@@ -119,6 +120,8 @@ def strength(certificate: Mapping[str, Any]) -> tuple[int, int, int]:
     True
     """
     sizes = certificate.get("sizes", ()) if certificate["kind"] == "identity" else ()
+    if certificate["kind"] == "quadratic":
+        sizes = certificate.get("agrees", {}).get("sizes", ())
     proved = sizes
     if certificate.get("branches") not in (None, "none", "every one"):
         proved = certificate.get("every_branch", ())
@@ -152,20 +155,45 @@ def _of_theorem(
 
     What a premise assumes is assumed here, too.
 
+    >>> agrees = {"of": 4, "sizes": [{"d": 1}], "left": "3 others: no answer"}
     >>> one = {"kind": "quadratic", "id": "mine.step", "excess": "0"}
-    >>> _of_theorem({**one, "theorem": {"assumes": {}}}, None).value
+    >>> all_of_them = {**one, "agrees": {"of": 1, "sizes": [{"d": 1}]}}
+    >>> _of_theorem({**all_of_them, "theorem": {"assumes": {}}}, None).value
     'proved for all dimensions'
-    >>> _of_theorem({**one, "theorem": {"assumes": {"1. f is convex": "gap >= 0"}}}, None).value
+    >>> told = {"theorem": {"assumes": {"1. f is convex": "gap >= 0"}}}
+    >>> _of_theorem({**all_of_them, **told}, None).value
     'proved under assumptions'
+    >>> _of_theorem({**one, **told, "agrees": agrees}, None).value
+    'proved at sizes'
     """
+    return max((_of_proof(theorem, premises), _of_agreement(theorem)), key=[*Evidence].index)
+
+
+def _of_proof(
+    theorem: Mapping[str, Any], premises: Mapping[str, Evidence | None] | None
+) -> Evidence:
+    """The kind of what is proved of a claim, where its theorem is the claim."""
     if theorem["excess"] != "0":
         return Evidence.FACTOR
     if unproved(theorem, premises):
         return Evidence.STEP
-    alone = not all(named_in(theorem))
+    alone = not all(named_in(theorem)) or "signs" in theorem.get("agrees", ())
     return (
         Evidence.ASSUMED if alone or Evidence.ASSUMED in (premises or {}).values() else Evidence.ALL
     )
+
+
+def _of_agreement(theorem: Mapping[str, Any]) -> Evidence:
+    """The kind of what is known where a theorem is proved, by where it is known to be its claim.
+
+    Of the claims of papers, which have no ``file``, drawn instances say that it is.
+    """
+    agrees = theorem.get("agrees")
+    if agrees is None:
+        return Evidence.MET if "file" in theorem else Evidence.ALL
+    if not agrees["sizes"]:
+        return Evidence.MET
+    return Evidence.SIZES if "left" in agrees else Evidence.ALL
 
 
 def assumed(certificate: Mapping[str, Any]) -> list[str]:

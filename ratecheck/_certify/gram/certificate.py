@@ -11,6 +11,7 @@ from linsys.validate import InputError
 from ratecheck._certify.certificate import head, of_counterexample
 from ratecheck._certify.check import Wrong
 from ratecheck._certify.enclosures import BITS, Unprovable, enclose
+from ratecheck._certify.gram import correspondence
 from ratecheck._certify.gram.declared import (
     DIGITS,
     Theorem,
@@ -28,7 +29,7 @@ from ratecheck._discover.catalogue import Item
 from ratecheck._verdicts.certificates import in_words
 
 #: What a certificate of this kind has to say, and what it may say besides.
-KIND, KEYS, MORE = "quadratic", {"theorem", "excess", "terms"}, {"found"}
+KIND, KEYS, MORE = "quadratic", {"theorem", "excess", "terms"}, {"found", "agrees"}
 _TERM, _FOUND = {"of", "multiplier"}, {"ratio", "sizes", "instance"}
 
 
@@ -62,8 +63,19 @@ def of_theorem(item: Item, theorem: Theorem, known: Sequence[Any] = ()) -> dict[
         "theorem": stated(theorem),
         "excess": str(proof.excess),
         "terms": [dict(term) for term in proof.terms],
+        **_agrees(item, theorem),
         **found(item.entry, known),
     }
+
+
+def _agrees(item: Item, theorem: Theorem) -> dict[str, Any]:
+    """For which sizes a theorem of a user's file is its claim, as functions."""
+    assert isinstance(item.entry, Claim)
+    return {"agrees": correspondence.known(theorem, item.entry).stated()} if _of_user(item) else {}
+
+
+def _of_user(item: Item) -> bool:
+    return item.origin.endswith(".py")
 
 
 def _broken(item: Item, claim: Claim, theorem: Theorem) -> dict[str, Any] | None:
@@ -104,7 +116,7 @@ def check(content: Mapping[str, Any], item: Item) -> str:
     """What a certificate of a theorem proves, in a line.
 
     The identity is built from the theorem as it is declared, and the theorem is compared with the
-    claim's own function on instances of the claim's space.
+    claim's own function: on instances of the claim's space, and as functions at the sizes stated.
 
     Raises:
         Wrong: it proves nothing.
@@ -136,6 +148,8 @@ def check(content: Mapping[str, Any], item: Item) -> str:
         verify(theorem.problem, terms, excess)
         if reason := disagreement(theorem, item.entry):
             raise Wrong(reason)
+        if _of_user(item) or "agrees" in content:
+            correspondence.check(content.get("agrees"), theorem, item.entry)
         if "found" in content:
             verify_found(content["found"], item.entry)
     except (InputError, Unprovable) as error:

@@ -156,8 +156,13 @@ def evaluated(form: Form, instance: Mapping[str, Numbers]) -> tuple[Numbers, Num
         form: of vectors (K, m), and of values and parameters (K,), with these names.
         instance: by name.
     """
-    total: Any = 0
-    size: Any = 0
+    terms = terms_of(form, instance)
+    return sum(terms, np.asarray(0)), sum(map(abs, terms), np.asarray(0))
+
+
+def terms_of(form: Form, instance: Mapping[str, Numbers]) -> list[Any]:
+    """The terms of a form at instances; their sum is its value."""
+    terms = []
     for (monomial, atom), c in form.terms.items():
         term: Any = c.numerator
         for name, power in monomial:
@@ -166,9 +171,8 @@ def evaluated(form: Form, instance: Mapping[str, Numbers]) -> tuple[Numbers, Num
             term = term * instance[atom[0]]
         elif atom:
             term = term * (instance[atom[0]] * instance[atom[1]]).sum(axis=-1)
-        term = term / c.denominator
-        total, size = total + term, size + abs(term)
-    return total, size
+        terms.append(term / c.denominator)
+    return terms
 
 
 def compare(theorem: Theorem, claim: Claim, batch: Batch, digits: int = DIGITS) -> str:
@@ -179,11 +183,13 @@ def compare(theorem: Theorem, claim: Claim, batch: Batch, digits: int = DIGITS) 
         exact = Batch(claim.space, claim.space.precise(batch.fields), batch.sizes)
         views = exact.views if claim.space.batched else [*exact.views]
         for view in [views] if claim.space.batched else views:
-            sides = np.broadcast_arrays(*_sides(claim.measure(view)))
+            sides = np.broadcast_arrays(*sides_of(claim.measure(view)))
             lead = sides[0].shape
             given = OfInstance(theorem.at)(view)
             scale = 1 if theorem.scale is None else OfInstance(theorem.scale)(view)
-            instance = _shaped(problem, given, lead)
+            instance = shaped(problem, given, lead)
+            if others := [name for name, x in instance.items() if not _finite(x)]:
+                raise InputError(f"`at` must return finite numbers; found others in {others[0]!r}")
             scale = np.broadcast_to(np.asarray(scale), lead).reshape(-1)
             least = _ZERO * float(max(1.0, magnitude_of([*batch.fields.values()]).max())) ** 2
             if not (_finite(scale) and (scale > 0).all()):
@@ -216,31 +222,27 @@ def compare(theorem: Theorem, claim: Claim, batch: Batch, digits: int = DIGITS) 
     return ""
 
 
-def _sides(answer: Any) -> list[Numbers]:
+def sides_of(answer: Any) -> list[Numbers]:
     sides = [np.asarray(side) for side in answer]
     width = max(side.ndim for side in sides)
     return [side.reshape((*side.shape, *[1] * (width - side.ndim))) for side in sides]
 
 
-def _shaped(
-    problem: Problem, given: Mapping[str, Any], lead: tuple[int, ...]
-) -> dict[str, Numbers]:
+def shaped(problem: Problem, given: Mapping[str, Any], lead: tuple[int, ...]) -> dict[str, Numbers]:
     """Vectors (K, m), values and parameters (K,), K the number of the claim's sides."""
     needed = [*problem.spaces, *problem.scalars, *problem.parameters]
     if missing := sorted(set(needed) - set(given)):
         raise InputError(f"`at` must return every vector and parameter; found no {missing}")
     count = int(np.prod(lead))
-    shaped: dict[str, Numbers] = {}
+    made: dict[str, Numbers] = {}
     for name in needed:
         array = np.asarray(given[name])
         if name in problem.spaces:
             array = array.reshape((*array.shape[: len(lead)], -1))
-            shaped[name] = np.broadcast_to(array, (*lead, array.shape[-1])).reshape(count, -1)
+            made[name] = np.broadcast_to(array, (*lead, array.shape[-1])).reshape(count, -1)
         else:
-            shaped[name] = np.broadcast_to(array, lead).reshape(-1)
-        if not _finite(shaped[name]):
-            raise InputError(f"`at` must return finite numbers; found others in {name!r}")
-    return shaped
+            made[name] = np.broadcast_to(array, lead).reshape(-1)
+    return made
 
 
 def _finite(numbers: Numbers) -> bool:

@@ -643,6 +643,7 @@ def test_certificates_that_contradict_each_other_or_a_counterexample_are_said(
     proved = Path("results/certificates/mine.half.json")
     one = json.loads(proved.read_text())
     theorem = {**planted, "id": "mine.half", "revision": one["revision"], "file": one["file"]}
+    theorem["agrees"] = {"of": 1, "sizes": [{}]}
     proved.write_text(json.dumps(theorem))
     said = (
         "CONTRADICTORY: a certificate says proved for all dimensions, and a counterexample "
