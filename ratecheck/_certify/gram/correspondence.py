@@ -30,13 +30,13 @@ from linsys.linalg.recorded import Recorded, State
 from linsys.linalg.tapes import NOT_NEGATIVE, POSITIVE
 from ratecheck._certify import formulas
 from ratecheck._certify.check import Wrong
-from ratecheck._certify.enclosures import Unprovable
+from ratecheck._certify.enclosures import Unprovable, told
 from ratecheck._certify.gram.declared import Theorem, shaped, sides_of, terms_of
 from ratecheck._certify.random_points import whole_numbers
 from ratecheck._certify.stated import check_left, same
 from ratecheck._claims.claim import Claim, OfInstance
 from ratecheck._claims.space import Sizes
-from ratecheck._processes.limit import TimeLimit, time_limit
+from ratecheck._processes.limit import TimeLimit, limit_in, time_limit
 
 #: CPU seconds for all sizes of a theorem, and for one combination.
 SECONDS, _EACH = 6.0, 2.0
@@ -142,6 +142,8 @@ def _add(theorem: Theorem, claim: Claim, sizes: Sizes, found: Known, seconds: fl
                 formulas.check_one(sizes, whole, program, found.prime)
     except (Unprovable, TimeLimit) as error:
         return str(error)
+    except Exception as error:  # of these functions, whatever they do with such numbers
+        return str(limit_in(error) or told(error))
     found.sizes.append(sizes)
     found.signs |= signs.missing
     return ""

@@ -171,9 +171,17 @@ def harmless(x, y):
     return np.where(x[0] == 0.3, left, left * 1), right
 
 
+@PAPER.upper("strict", ref="18", on=PAIRS)
+def strict(x, y):
+    """This one refuses what is no number of NumPy or of high precision."""
+    if type(x[0]).__name__ == "Recorded":
+        raise RuntimeError("no such numbers")
+    return sides(x, y)
+
+
 THEOREMS = [
     *map(stated, ["disc", "branch", "equal", "maximum", "loop", "size", "order", "root"]),
-    *map(stated, ["three", "plain"]),
+    *map(stated, ["three", "plain", "strict"]),
     stated("harmless", lambda x, y: _pair(np.clip(x, -1, 1), y)),
     stated("scaled", scale=lambda x, y: np.where(away(x) < 0, -1, 1)),
     not_negative("at", at=lambda x: {"v": np.sqrt(np.maximum((x - 0.3) ** 2 - 1e-18, 0))}),

@@ -15,6 +15,7 @@ from ratecheck._certify.gram.correspondence import known
 from ratecheck._certify.gram.declared import Theorem, disagreement, theorem_of
 from ratecheck._certify.prove import prove
 from ratecheck._claims.claim import Claim
+from ratecheck._processes.limit import TimeLimit
 from ratecheck._verdicts.certificates import assumptions, in_words
 from ratecheck._verdicts.evidence import Evidence, of_certificate
 from tests.ratecheck.certify._files import ClaimsOf
@@ -152,3 +153,18 @@ def test_a_certificate_of_a_users_theorem_must_state_it() -> None:
     assert of_certificate(content) == Evidence.MET
     with pytest.raises(Refused, match="`agrees` must have of, sizes; found None"):
         verify(content)
+
+
+def test_what_the_functions_raise_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = known(*both("strict")).stated()["left"]
+    assert left.startswith("4 others: rare_theorems.py:")
+    assert left.endswith("RuntimeError: no such numbers")
+
+    def late(*_: Any, **__: Any) -> str:
+        try:
+            raise TimeLimit("no answer within 2 s of CPU time")
+        except TimeLimit as error:
+            raise SystemError("a result with an exception set") from error
+
+    monkeypatch.setattr(formulas, "program", late)  # as a product of matrices does
+    assert known(*both("plain")).stated()["left"] == "4 others: no answer within 2 s of CPU time"
