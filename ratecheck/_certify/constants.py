@@ -20,10 +20,12 @@ from ratecheck._certify.check import interval, rational
 from ratecheck._certify.cover import Chart, Cover, Weights
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.examine import Problem, problem
-from ratecheck._certify.ratios import verify_found
+from ratecheck._certify.ratios import of_sizes, verify_found
 from ratecheck._certify.stated import check_sizes, same, sizes_of_instance
+from ratecheck._claims.certificates import evaluate
 from ratecheck._claims.claim import Claim
-from ratecheck._claims.space import Sizes
+from ratecheck._claims.samples import draw
+from ratecheck._claims.space import Fault, Sizes
 from ratecheck._verdicts.certificates import IN_RANGES
 
 __all__ = ["ARITHMETIC", "KEYS", "KIND", "MORE", "replayed", "said", "verify"]
@@ -35,6 +37,8 @@ SIGNED = "not negative"
 KEYS = {"sizes", "ratio", "target", "alike", "boxes", "tree", "instance"}
 #: What it may say besides.
 MORE = {"charts", "bound", "formula", "at"}
+#: So many instances are drawn and looked at in float64, and what rounding may add to a tightness.
+_DRAWN, _ROUNDED = 100, 1e-6
 
 
 def verify(content: Mapping[str, Any], claim: Claim) -> str:
@@ -89,11 +93,32 @@ def replayed(content: Mapping[str, Any], claim: Claim) -> dict[str, str]:
     boxes, signed = replay(cover_problem, tree, target, proved)
     if not same(boxes, content["boxes"]):
         raise Unprovable(f"`boxes` must be {boxes}; found {content['boxes']!r:.80}")
+    _check_drawn(claim, sizes, float(high))
     if low > 0:
         verify_found({**content, "ratio": content["ratio"][0]}, claim)
     elif sizes_of_instance(claim, content["instance"]) != sizes:
         raise Unprovable(f"`instance` must be of the sizes {sizes}; found others")
     return {"bound": SIGNED} if signed and high < 1 else {}
+
+
+def _check_drawn(claim: Claim, sizes: Sizes, high: float) -> None:
+    """Refuse an upper end that a drawn instance exceeds in float64: boxes had another formula."""
+    claim = of_sizes(claim, sizes)
+    tightness = high if high <= 1 else 2 - 1 / high
+    for batch in draw(claim.space, 0, 0, _DRAWN):
+        passed = batch.subset(np.flatnonzero(batch.passed))
+        if not len(passed):
+            continue
+        try:
+            sides = evaluate(claim, passed)
+        except Fault:  # it has no value there
+            continue
+        bottom = sides.bound if claim.relation == "<=" else sides.measured
+        if ((sides.tightness > tightness + _ROUNDED) & (bottom > 0) & ~sides.doubtful).any():
+            raise Unprovable(
+                f"the ratio must be at most {high:.6g} in float64 as well; found a larger one, "
+                "as of a formula that depends on the type of numbers"
+            )
 
 
 def _checked(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import dataclasses
 import json
 import math
 import re
@@ -279,6 +280,19 @@ def test_a_constant_below_one_is_a_proof_where_the_bound_is_not_negative() -> No
     assert "where the bound is not negative" in verify(one)
     with pytest.raises(Refused, match="`bound` must be that of the boxes; found 'not negative'"):
         verify(one | {"bound": "not negative"})
+
+
+def test_a_constant_is_not_that_of_other_numbers_than_float64() -> None:
+    """With float64 the ratio is four times that of the boxes."""
+    entry = claim_of("product")
+
+    def measure(s: Any) -> rc.Sides:
+        measured, bound = entry.measure(s)
+        return measured * (4 if isinstance(s.x, float) else 1), bound
+
+    assert constants.replayed(certificate("product"), entry)
+    with pytest.raises(Unprovable, match=r"at most 0.25\d* in float64 as well"):
+        constants.replayed(certificate("product"), dataclasses.replace(entry, measure=measure))
 
 
 def test_a_tightened_bound_has_no_certificate() -> None:
