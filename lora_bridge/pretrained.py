@@ -266,6 +266,7 @@ def _check_gguf(file: Path) -> None:
     try:
         reader = Bounded(file)
         weights = max((int(t.data_offset) + int(t.n_bytes) for t in reader.tensors), default=0)
+        wrong = _wrong_size(reader)
     except Exception as error:  # the reader checks little: what a damaged file causes is open
         said = _first(error)
         reason = f": {said}" if _OWN_REASONS.search(said) else ", which is cut or damaged"
@@ -274,6 +275,27 @@ def _check_gguf(file: Path) -> None:
         ) from None
     if not weights or file.stat().st_size < weights:
         raise InputError(f"`file` must be a whole GGUF file; found {file}, which is cut")
+    if wrong:
+        raise InputError(
+            f"`file` must state the sizes of its weights; found {file}, which states {wrong}"
+        )
+
+
+def _wrong_size(reader: Any) -> str:
+    """A size that the weights do not have, before anything is allocated for it; else nothing."""
+    architecture = reader.fields["general.architecture"].contents()
+    shapes = {weight.name: [int(size) for size in weight.shape] for weight in reader.tensors}
+    layers = {name.split(".")[1] for name in shapes if name.startswith("blk.")}
+    embedding = shapes.get("token_embd.weight", [])
+    for name, most in (
+        ("block_count", len(layers)),
+        ("embedding_length", embedding[0] if embedding else 0),
+        ("vocab_size", embedding[1] if len(embedding) > 1 else 0),
+    ):
+        field = reader.fields.get(f"{architecture}.{name}")
+        if field is not None and most and int(field.contents()) > most:
+            return f"{name} {int(field.contents())} where the weights have {most}"
+    return ""
 
 
 def _first(error: Exception) -> str:

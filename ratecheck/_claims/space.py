@@ -26,6 +26,7 @@ from ratecheck._claims.counts import counting
 from ratecheck._claims.fields import FEW, Field, Numbers
 from ratecheck._claims.instead import called, instead, leaves
 from ratecheck._claims.places import place_of
+from ratecheck._processes.interrupts import may_be_ctrl_c
 from ratecheck._processes.limit import TimeLimit
 
 #: Arrays of B instances by field, each ``(B, *shape)``.
@@ -110,10 +111,12 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
     """Call what a user wrote; whatever it raises becomes a Fault that names it."""
     try:
         value = function(*args)
-    except (Fault, TimeLimit, KeyboardInterrupt):
+    except (Fault, TimeLimit):
         raise
     # also what is no Exception: it must neither end the caller's process nor skip a test
     except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and may_be_ctrl_c():
+            raise
         said = f": {error}" if str(error) else ""
         text = " ".join(f"{what} raised {type(error).__name__}{said}".split())
         added = [hint for sign, hint in _HINTS.items() if sign in text]

@@ -16,6 +16,7 @@ from types import ModuleType
 from linsys.validate import InputError
 from ratecheck._discover.table import faults_known
 from ratecheck._processes import rehearsal
+from ratecheck._processes.interrupts import may_be_ctrl_c
 from ratecheck._processes.limit import TimeLimit, time_limit
 from ratecheck._user_modules import UserModules, modules_beside
 
@@ -66,9 +67,9 @@ def _imported(path: Path, source: bytes, what: str) -> ModuleType:
         # what an import prints is no part of an answer
         with redirect_stdout(sys.stderr), time_limit(_LIMIT.get(), imports=True):
             return modules.load(path, source)
-    except KeyboardInterrupt:  # Ctrl-C is no fault of the file
-        raise
     except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and may_be_ctrl_c():
+            raise
         raise InputError(modules.plain(_fault(what, path, modules, error))) from error
 
 

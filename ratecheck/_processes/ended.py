@@ -15,6 +15,9 @@ from linsys.validate import InputError
 
 _T = TypeVar("_T")
 
+#: What a call that ends its process with exit code 0 ends it with: pebble takes a worker that ended
+#: with 0 for one that had nothing left to do, and would wait for the call for ever.
+EXIT_ZERO = 199
 #: The exit code of a process that was killed; none on Windows.
 _KILLED = -getattr(signal, "SIGKILL", 0) or None
 #: And that of one that has used the CPU time that the kernel gave it.
@@ -59,7 +62,8 @@ def in_words(error: BaseException) -> str:
     if was_killed(error):
         return "its process was killed, as where memory is short"
     if code is not None:
-        return f"its process ended with {'signal' if code < 0 else 'exit code'} {abs(code)}"
+        said = f"signal {-code}" if code < 0 else f"exit code {0 if code == EXIT_ZERO else code}"
+        return f"its process ended with {said}"
     if isinstance(error, BrokenProcessPool):
         return "its process ended"
     return f"{type(error).__name__}: {error}".partition("\n")[0]

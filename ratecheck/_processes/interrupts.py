@@ -115,6 +115,18 @@ def _end_by_signal() -> None:
         signal.raise_signal(number)
 
 
+def may_be_ctrl_c() -> bool:
+    """Whether a KeyboardInterrupt may come from the keyboard, and not from what a user wrote.
+
+    It does not where Ctrl-C is remembered and was not pressed, nor in a worker, which never hears
+    it. Elsewhere nobody knows.
+    """
+    if _ctrl_c_pressed.is_set() or not hasattr(signal, "pthread_sigmask"):
+        return True
+    deaf = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    return not deaf and signal.getsignal(signal.SIGINT) is not _note_ctrl_c
+
+
 def check() -> None:
     """Interrupt the caller if Ctrl-C was pressed and has not ended it yet.
 

@@ -25,11 +25,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from linsys.validate import InputError
 from ratecheck._processes import compilation, elsewhere, interrupts
-from ratecheck._processes.ended import was_killed
+from ratecheck._processes.ended import EXIT_ZERO, was_killed
 from ratecheck._processes.garbage import collect_seldom
 from ratecheck._processes.limit import disable_core_dump
 from ratecheck._processes.rehearsal import end_when_closed
@@ -364,10 +364,25 @@ def refuse_in_worker(name: str) -> None:
         )
 
 
+@contextlib.contextmanager
+def _exit_of_zero_told() -> Iterator[None]:
+    """While a call runs, ``os._exit(0)`` of this process has an exit code that the parent sees."""
+    leave, own = os._exit, os.getpid()
+
+    def ended(status: int) -> NoReturn:
+        leave(EXIT_ZERO if status == 0 and os.getpid() == own else status)
+
+    os._exit = ended
+    try:
+        yield
+    finally:
+        os._exit = leave
+
+
 def call_in_worker(function: Callable[..., _T], arguments: tuple[Any, ...]) -> _T:
     """In a worker: call, and raise only what the parent can read."""
     try:
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), _exit_of_zero_told():
             return function(*arguments)
     except Exception as error:
         try:

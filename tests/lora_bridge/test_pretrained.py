@@ -9,7 +9,7 @@ import struct
 import subprocess
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,6 +160,16 @@ def _with_many_entries(data: bytes) -> bytes:
     return b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1) + b"k" + struct.pack("<IIQ", 9, 0, 2**62)
 
 
+def _with_a_size(name: str) -> Callable[[bytes], bytes]:
+    """A size that is a whole number of 32 bits is 10^9."""
+
+    def damaged(data: bytes) -> bytes:
+        at = data.index(name.encode()) + len(name) + 4
+        return data[:at] + struct.pack("<I", 10**9) + data[at + 4 :]
+
+    return damaged
+
+
 def _with_a_scale_of_nan(data: bytes) -> bytes:
     """Bytes in the middle of the numbers are overwritten."""
     at = len(data) - 2000
@@ -172,6 +182,14 @@ def _with_a_scale_of_nan(data: bytes) -> bytes:
         (_cut, "whole GGUF file .*, which is cut"),
         (_cut_early, "whole GGUF file .*, which is cut or damaged"),
         (_with_many_entries, "whole GGUF file .*, which is cut or damaged"),
+        (
+            _with_a_size("llama.block_count"),
+            "its weights; found .*, which states block_count 10{9} w",
+        ),
+        (
+            _with_a_size("llama.vocab_size"),
+            "its weights; found .*, which states vocab_size 10{9} w",
+        ),
         (_with_a_scale_of_nan, "finite weights; found .*, which is damaged"),
         (_of_an_unknown_kind, "known quantisation; found .*250"),
         (lambda data: b"PK" + data[2:], "whole GGUF file .*magic"),

@@ -75,6 +75,8 @@ REASONS = {
     "panics": "measure raised Panic: no two",
     "leaves": "measure raised SystemExit: 3",
     "kills": "its process ended with exit code 7",
+    "ends": "its process ended with exit code 0",
+    "interrupts": "measure raised KeyboardInterrupt",
     "faults": "its process ended with signal 11",
 }
 
@@ -88,7 +90,11 @@ def test_what_misbehaves_is_an_error_with_its_reason_and_instance(
     assert verdict.verdict == "error"
     assert REASONS[name] in verdict.reason
     assert verdict.counterexample is not None
-    if name in ("kills", "faults"):  # the instance that is tried in high precision before all
+    if name in (
+        "kills",
+        "ends",
+        "faults",
+    ):  # the instance that is tried in high precision before all
         assert len(verdict.counterexample["p"]) == 2
     elif name != "shape":  # which fails on the very first instance
         assert verdict.counterexample == {"p": [0.5, 0.5]}

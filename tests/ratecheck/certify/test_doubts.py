@@ -12,7 +12,7 @@ from linsys.linalg.branching import Branching
 from linsys.linalg.degree_arithmetic import rational_arithmetic
 from linsys.linalg.degrees import Rational
 from linsys.linalg.ranges import NULL, Range
-from ratecheck._certify import at_a_point, identities
+from ratecheck._certify import at_a_point, enclosures, identities
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.at_a_point import Broken
 from ratecheck._certify.certificate import of_identity
@@ -224,6 +224,8 @@ def test_outcomes_are_negated_and_added_as_numpys(
     item = ITEMS[name]
     assert prove(item, {"x": 0.5}).certificate is None
     monkeypatch.setattr(object_numbers, "numpys_answer", lambda answer: answer)  # mutation
+    assert "the type of numbers" in prove(item, {"x": 0.5}).reason
+    monkeypatch.setattr(enclosures, "_check_types", lambda *arguments: None)  # mutation
     broken = prove(item, {"x": 0.5}).certificate
     assert broken is not None
     assert broken["kind"] == "counterexample"

@@ -74,6 +74,14 @@ TURNS = declare("turns", on_two(turn))
 SLEEPS = declare("sleeps", on_two(lambda: time.sleep(1000)))
 LEAVES = declare("leaves", on_two(lambda: sys.exit(3)))
 KILLS = declare("kills", on_two(lambda: os._exit(7)))
+ENDS = declare("ends", on_two(lambda: os._exit(0)))
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+INTERRUPTS = declare("interrupts", on_two(interrupt))
 FAULTS = declare("faults", on_two(lambda: ctypes.string_at(0)))
 LOUD = declare("loud", loud)
 LAST = declare("last", on_two(lambda: None))
