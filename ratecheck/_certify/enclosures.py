@@ -41,8 +41,8 @@ By = Callable[[Relation, Interval, Interval], Fraction]
 #: An instance lies in the space where the nearest one, in so many digits, is as near as float64 is.
 _DIGITS, _INSIDE = 40, 1e-9
 #: At least so many digits are compared with balls. What rounding may take of a side, as a share of
-#: its size and of the instance's squared size: in float64, and of constants in so many digits.
-_MANY, _LOST, _OF_MANY = 80, 1e-3, 1e-12
+#: its size: in float64, and of constants in so many digits; and of the instance's squared size.
+_MANY, _LOST, _OF_MANY, _CANCELLED = 80, 1e-3, 1e-6, 1e-12
 
 
 class Unprovable(Exception):
@@ -157,7 +157,7 @@ def _check_types(
                 sides = both_sides(claim, views, left)
             except Exception:  # balls go farther: nothing can be compared
                 continue
-            if not any(_is_near(case, sides, share, share * magnitude) for case in cases):
+            if not any(_is_near(case, sides, share, _CANCELLED * magnitude) for case in cases):
                 raise Unprovable(
                     f"both sides must be the same in balls and in {numbers}, but for rounding; "
                     "found others: they depend on the type of numbers, or rounding is large there"

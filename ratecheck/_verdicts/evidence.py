@@ -177,10 +177,9 @@ def _of_proof(
         return Evidence.FACTOR
     if unproved(theorem, premises):
         return Evidence.STEP
-    alone = not all(named_in(theorem)) or "signs" in theorem.get("agrees", ())
-    return (
-        Evidence.ASSUMED if alone or Evidence.ASSUMED in (premises or {}).values() else Evidence.ALL
-    )
+    # also what is named after a claim that is proved: nobody compares the two
+    assumed = theorem["theorem"]["assumes"] or "signs" in theorem.get("agrees", ())
+    return Evidence.ASSUMED if assumed else Evidence.ALL
 
 
 def _of_agreement(theorem: Mapping[str, Any]) -> Evidence:

@@ -47,6 +47,7 @@ _CASES, _SIZES = 256, 256
 #: After so many sizes in vain no more are tried.
 _FAILURES = 3
 _NO_TIME = "no answer within the time for it"
+_NO_NUMBER = "`at` and `scale` must give numbers; found nan or an infinite one on a branch"
 #: What a certificate states of it, and may state besides.
 _KEYS, _MORE = {"of", "sizes"}, {"signs", "left"}
 #: What a sign is needed of beside parameters.
@@ -199,7 +200,13 @@ class _Signs:
             self.missing.add(name)
 
     def exist(self, numbers: Any) -> None:
-        """Note numbers that may have no value at many points, as the root of a negative one."""
+        """Note numbers that may have no value at many points, as the root of a negative one.
+
+        Raises:
+            Unprovable: one of them is nan or infinite, on the branch that is recorded.
+        """
+        if any(isinstance(x, float) and not math.isfinite(x) for x in np.ravel(numbers).tolist()):
+            raise Unprovable(_NO_NUMBER)
         if not all(map(self._exists, np.ravel(numbers).tolist())):
             self.missing.add(_UNDER_ROOTS)
 
@@ -210,7 +217,9 @@ class _Signs:
         if tape is not self._tape:
             self._tape, self._sure = tape, []
         for name, *of in tape.lines[len(self._sure) :]:
-            known = name != "acos" and of[:1] not in (["nan"], ["inf"], ["-inf"])
+            if of[:1] in (["nan"], ["inf"], ["-inf"]):
+                raise Unprovable(_NO_NUMBER)
+            known = name != "acos"
             if name in ("root", "length", "log"):
                 known = tape.signs[of[0]] >= NOT_NEGATIVE
             self._sure.append(known and all(self._sure[k] for k in of if isinstance(k, int)))

@@ -155,6 +155,12 @@ def parameter(x):
     return (x - 0.3) ** 2 - 1e-18, 0 * x
 
 
+@PAPER.upper("nowhere", ref="19", on=PAIRS)
+def nowhere(x, y):
+    """Another bound where what the theorem is given has no value."""
+    return disc(x, y)
+
+
 @PAPER.upper("plain", ref="16", on=PAIRS)
 def plain(x, y):
     """This one is the theorem."""
@@ -183,6 +189,7 @@ THEOREMS = [
     *map(stated, ["disc", "branch", "equal", "maximum", "loop", "size", "order", "root"]),
     *map(stated, ["three", "plain", "strict"]),
     stated("harmless", lambda x, y: _pair(np.clip(x, -1, 1), y)),
+    stated("nowhere", lambda x, y: _pair(np.where(away(x) < 0, np.nan, x), y)),
     stated("scaled", scale=lambda x, y: np.where(away(x) < 0, -1, 1)),
     not_negative("at", at=lambda x: {"v": np.sqrt(np.maximum((x - 0.3) ** 2 - 1e-18, 0))}),
     not_negative("imaginary", at=lambda x: {"v": np.sqrt((x - 0.3) ** 2 - 1e-18)}),

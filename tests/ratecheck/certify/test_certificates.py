@@ -131,6 +131,17 @@ def test_a_formula_that_asks_for_the_type_of_its_numbers_is_not_proved(
         enclose(entry, {"x": 0.5}, 64)  # type: ignore[arg-type]
 
 
+def test_a_large_number_beside_hides_no_type() -> None:
+    space = rc.Space(fields={"x": rc.interval(), "z": rc.reals()})
+    entry = dataclasses.replace(
+        ITEMS["square"].entry,
+        space=space,
+        measure=lambda s: (s.x, s.x * (2 if isinstance(s.x, Ball) else 1) / 2),
+    )
+    with pytest.raises(Unprovable, match="the same in balls and in float64"):
+        enclose(entry, {"x": 0.5, "z": 1000.0}, 64)  # type: ignore[arg-type]
+
+
 def test_other_fields_are_refused() -> None:
     with pytest.raises(InputError, match=r"`instance` must have the fields \['x'\]; found \['y'\]"):
         prove(ITEMS["square"], {"y": 1.0})

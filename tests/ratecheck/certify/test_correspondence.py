@@ -74,6 +74,18 @@ def test_without_the_comparison_of_functions_they_would_be_proved(
     assert of_certificate(content) == Evidence.ALL
 
 
+def test_a_theorem_that_is_given_no_numbers_on_a_branch_is_not_its_claim() -> None:
+    found = known(*both("nowhere"))
+    assert found.sizes == []
+    assert "`at` and `scale` must give numbers; found nan" in found.left
+
+
+def test_an_assumption_with_the_name_of_a_proved_claim_is_one_all_the_same() -> None:
+    content = proved("plain")
+    content["theorem"]["assumes"] = {"1. rare.harmless": "w >= 0"}
+    assert of_certificate(content, {"rare.harmless": Evidence.ALL}) == Evidence.ASSUMED
+
+
 @pytest.mark.parametrize("name", SIGNS)
 def test_signs_that_are_not_known_are_assumptions(name: str) -> None:
     found = known(*both(name))
