@@ -461,7 +461,7 @@ def test_every_page_has_the_same_word_for_the_evidence(
     [
         ([], "0", None, Evidence.ALL),
         (["1. f is convex"], "0", None, Evidence.ASSUMED),
-        (["1. mine.lemma"], "0", Evidence.ALL, Evidence.ALL),
+        (["1. mine.lemma"], "0", Evidence.ALL, Evidence.ASSUMED),
         (["1. mine.lemma"], "0", Evidence.ASSUMED, Evidence.ASSUMED),
         (["1. mine.lemma", "2. f is convex"], "0", Evidence.ALL, Evidence.ASSUMED),
         (["1. mine.lemma"], "0", Evidence.MET, Evidence.STEP),
