@@ -34,8 +34,7 @@ _LONGEST, _EXACT, _GIVEN = 20_000_000, 4096, {"const": (1,), "in": (0, 1)}
 SHOWN = "T <= q B in all boxes of the formula that it carries, where it has values"
 FOUND = "T >= low B and B > 0 at the point of a box that it names"
 LEFT = "Not decided: that T, B, t and b are the claim's, that the boxes hold all instances"
-_ODD = LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError
-ILL = *_ODD, zlib.error
+ILL = LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError, zlib.error
 _PLAIN: Any = {"+": op.add, "-": op.sub, "*": op.mul, "/": op.truediv, "neg": op.neg, "abs": abs}
 _RATIONAL, _BALL = _PLAIN | {"max": max, "min": min}, _PLAIN | {"max": arb.max, "min": arb.min}
 _BALL |= {"exp": arb.exp, "log": arb.log, "root": arb.sqrt, "length": arb.sqrt}
@@ -189,6 +188,9 @@ def operation(name: str, rest: str, values: Sequence[Any]) -> Any:
     balls = [*map(arb, values)]
     a, b = balls[0], balls[-1]
     value = _NAN if name in ("root", "length") and not a >= 0 else _BALL[name](*balls)
+    if name in ("*", "/") and a >= 0 and b >= 0:  # between what it is of the ends
+        c, d = (b.lower(), b.upper())[:: 1 if name == "*" else -1]
+        value = _BALL[name](a.lower(), c).union(_BALL[name](a.upper(), d))
     known = {"-": a >= b, "max": a >= 0 or b >= 0, "neg": 0, "log": 0, "exp": 1, "abs": 1}
     above = known.get(name, (a >= 0 and b >= 0) or (name == "*" and values[0] is values[-1]))
     return value.nonnegative_part() if above and value.is_finite() else value
@@ -241,11 +243,9 @@ def constant(content: Mapping[str, Any]) -> int:
             known = Enclosed(program, todo.pop())
             leaves = known.leaves()
             left = [x for pair in set().union(*leaves) if (x := known.left(*pair, q)) is not None]
-            face = known.least(left) if left and len(leaves) == 1 else known.box
-            if face != known.box:
-                todo.append(face)
-            elif left:
-                todo += known.halves(left, wide=count % 3 == 2)
+            face = known.least(left) if len(leaves) == 1 else known.box
+            if left:
+                todo += [face] if face != known.box else known.halves(left, wide=count % 3 == 2)
     raise Open(f"it is not closed with {most:,} boxes, {len(todo):,} are left")
 
 

@@ -10,10 +10,9 @@ from T <= q B. Whoever checks it, see :mod:`ratecheck._certify.check_constant`, 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
-from collections import Counter
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -179,10 +178,10 @@ def _recorded(values: Any) -> Any:
     return array
 
 
-#: Factors by their places, ~place of a divisor, and what is left.
-_Parts = tuple[Counter[int], int]
-#: A sum of products: what each, by the places of its factors in order, is multiplied by.
-_Sum = dict[tuple[int, ...], Any]
+#: A product: what it is multiplied by, and the powers of its factors by their places.
+_Product = tuple[Any, dict[int, int]]
+#: A sum of products: what each, by its factors and their powers in order, is multiplied by.
+_Sum = dict[tuple[tuple[int, int], ...], Any]
 #: Sums of more products are not multiplied out.
 _MOST_TERMS = 40
 
@@ -190,135 +189,201 @@ _MOST_TERMS = 40
 class Short:
     """Both sides without the factors that they have in common and that are nowhere negative.
 
-    What is left may have no value where a factor is zero, as root(a) in T = root(f^2 g^2 a) at
-    g = 0 and a < 0. Of such a rest :mod:`check_constant` knows nothing, and decides nothing.
+    Every number is a product of powers of numbers that are none: sums with no factor in common,
+    absolute values, roots, maxima. Equal sums are the same number, whatever the order and the scale
+    of their terms, so that x - y and (y - x) / 2 have a factor in common, and terms cancel.
 
-    Sums are multiplied out where terms cancel: of (a + t b) - a the factor t is seen so.
+    What is left has a value wherever both sides have one, except where a factor is zero, as root(a)
+    in T = root(f^2 g^2 a) at g = 0 and a < 0. Of such a rest :mod:`check_constant` knows nothing,
+    and decides nothing. Of x / x there is 1 left, also at 0, where the side has no value.
     """
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
-        self._known: dict[int, _Parts] = {}
-        self._sums: dict[int, _Sum | None] = {}
+        self._known: dict[int, _Product] = {}
+        self._sums: dict[int, _Sum] = {}
 
     def of(self, top: int, bottom: int) -> list[int]:
         """The places of what is left of two sides."""
-        one, other = self._parts(top), self._parts(bottom)
-        common = one[0] & other[0]
-        return [self._product(factors - common, rest) for factors, rest in (one, other)]
+        (a, f), (b, g) = (self._sized(self._parts(k)) for k in (top, bottom))
+        common = {k: min(f.get(k, 0), g.get(k, 0)) for k in f | g if self._tape.signs[k]}
+        f, g = _times(f, common, -1), _times(g, common, -1)
+        for k in [k for k in g if self._tape.lines[k][0] == "exp"]:
+            # 1 / exp(x) = exp(-x) lies between known ends, however far away x is
+            inverse = self._tape.place("exp", (-made(self._tape.lines[k][1], None)).place)
+            f, g = _times(f, {inverse: g[k]}), _times(g, {k: -g[k]})
+        scale = abs(b) if b else 1
+        return [self._inside(x / scale, h) for x, h in ((a, f), (b, g))]
 
-    def _product(self, factors: Counter[int], rest: int) -> int:
-        number = made(rest, None)
-        for place in factors.elements():
-            number = number * made(place, None) if place >= 0 else number / made(~place, None)
-        return number.place
+    def _inside(self, scale: Any, factors: dict[int, int]) -> int:
+        """The place of a product, in which what stands before a maximum is multiplied into it."""
+        for k, n in factors.items():
+            name, *of = self._tape.lines[k]
+            left = _times(factors, {k: -1})
+            if n == 1 and name in ("max", "min") and scale > 0 and all(map(self._sign, left)):
+                each = [self._parts(place) for place in of]
+                products = [(scale * x, _times(left, h)) for x, h in each]
+                places = [self._inside(*self._sized(product)) for product in products]
+                return self._tape.place(name, *places)
+        return self._place((scale, factors))
 
-    def _parts(self, place: int) -> _Parts:
+    def _sign(self, place: int) -> int:
+        return self._tape.signs[place]
+
+    def _sized(self, product: _Product) -> _Product:
+        """The same with |x| in the place of x where x^2 is a factor."""
+        found: dict[int, int] = {}
+        for k, n in product[1].items():
+            even = 0 if self._tape.signs[k] else 2 * int(n / 2)
+            found = _times(_times(found, {k: n - even}), {self._tape.place("abs", k): even})
+        return product[0], found
+
+    def _place(self, product: _Product) -> int:
+        """The place of a product."""
+        scale, factors = product
+        over, under = (
+            [made(k, None) for k in sorted(factors) for _ in range(sign * factors[k])]
+            for sign in (1, -1)
+        )
+        sides = []
+        for numbers in (over, under):
+            whole: Any = Recorded(1)
+            while numbers:  # x * x first, which is seen to be no less than 0
+                x = numbers.pop()
+                if numbers and numbers[-1].place == x.place:
+                    x = x * numbers.pop()
+                whole = whole * x
+            sides.append(whole)
+        whole = sides[0] * Recorded(abs(scale)) / sides[1]
+        found: int = (whole if scale >= 0 else -whole).place
+        return found
+
+    def _parts(self, place: int) -> _Product:
         if place not in self._known:
-            factors, rest = self._split(place)
-            for k in [k for k in factors if k >= 0 and ~k in factors]:  # a / a
-                times = min(factors[k], factors[~k])
-                factors -= Counter({k: times, ~k: times})
-            if self._tape.signs[rest] and self._tape.lines[rest][0] != "const":
-                factors, rest = factors + Counter([rest]), Recorded(1).place
-            self._known[place] = factors, rest
+            scale, factors = self._split(place)
+            self._known[place] = (scale, factors) if scale else (scale, {})
         return self._known[place]
 
-    def _split(self, place: int) -> _Parts:
+    def _split(self, place: int) -> _Product:
         name, *of = self._tape.lines[place]
-        if name in ("in", "const", "rounded"):
-            return Counter(), place
-        each = [self._parts(k) for k in of]
-        (f, a), (g, b) = each[0], each[-1]
-        if name == "*" and a == b:
-            return f + g + Counter({self._size(a): 2}), Recorded(1).place
-        if name == "*":
-            return f + g, (made(a, None) * made(b, None)).place
-        if name == "/":
-            under = self._tape.signs[of[1]] > 0
-            divided = f + Counter([~of[1]] * under)
-            return divided, a if under else (made(a, None) / made(of[1], None)).place
-        if name == "neg":
-            return f, (-made(a, None)).place
-        if name in ("+", "-", "max", "min"):
-            if name in "+-" and (found := self._cancelled(name, place, *of)) is not None:
-                return found
-            common = f & g
-            sides = [self._product(one - common, rest) for one, rest in each]
-            return common, self._tape.place(name, *sides)
-        if name in ("abs", "root", "length"):
-            times = 1 if name == "abs" else 2
-            outside = Counter({k: n // times for k, n in f.items() if n >= times})
-            left = self._product(f - Counter({k: n * times for k, n in outside.items()}), a)
-            known = self._tape.constants.get(left)
-            one = left if known == 1 else self._tape.place(name, left)
-            return outside, one
-        return Counter(), self._tape.place(name, *of)
-
-    def _size(self, place: int) -> int:
-        """Of an absolute value, which is the same of -x."""
-        name, *of = self._tape.lines[place]
-        return abs(made(of[0] if name == "neg" else place, None)).place
-
-    def _cancelled(self, name: str, place: int, a: int, b: int) -> _Parts | None:
-        """A sum in which terms cancel, or a difference of two: factors, and what is left.
-
-        A sum of squares remains one, from which is seen that it is not negative.
-        """
-        if name == "+" and any(self._tape.lines[k][0] == "*" for k in (a, b)):
-            return None
-        terms, one, other = (self._sum(k) for k in (place, a, b))
-        if terms is None or one is None or other is None:
-            return None
-        if not terms:
-            return Counter(), Recorded(0).place
-        if len(terms) > 2 and len(terms) == len(one) + len(other):
-            return None  # nothing cancels; two terms are ordered all the same, as b - a like a - b
-        first, *rest = sorted(terms)
-        scale = terms[first]
-        common = Counter(first)
-        for term in rest:
-            common &= Counter(term)
-        outside = Counter({k: n for k, n in common.items() if self._tape.signs[k]})
-        total: Any = 0
-        for term in (first, *rest):
-            share = terms[term] / scale
-            left = self._product(Counter(term) - outside, Recorded(abs(share)).place)
-            total = total + made(left, None) if share > 0 else total - made(left, None)
-        factors = outside + Counter([Recorded(abs(scale)).place] * (abs(scale) != 1))
-        return factors, (Recorded(0) + (total if scale > 0 else -total)).place
-
-    def _sum(self, place: int) -> _Sum | None:
-        """A number as a sum of products of what is neither; None where they are too many."""
-        if place not in self._sums:
-            self._sums[place] = found = self._multiplied_out(place)
-            if found is not None and len(found) > _MOST_TERMS:
-                self._sums[place] = None
-        return self._sums[place]
-
-    def _multiplied_out(self, place: int) -> _Sum | None:
-        name, *of = self._tape.lines[place]
-        known = self._tape.constants.get(place)
+        one, known = Recorded(1).known, self._tape.constants.get(place)
         if known is not None:
-            return {(): known} if known else {}
-        if name not in ("+", "-", "neg", "*") and not (
-            name == "/" and self._tape.constants.get(of[1])
-        ):
-            return {(place,): Recorded(1).known}
-        each = [self._sum(k) for k in of]
-        one, other = each[0], each[-1]
-        if one is None or other is None:
-            return None
-        found: Counter[tuple[int, ...]] = Counter()
-        if name == "neg":
-            return {term: -share for term, share in one.items()}
-        if name == "/":
-            return {term: share / self._tape.constants[of[1]] for term, share in one.items()}
+            return known, {}
+        if name in ("exp", "log"):
+            return one, {self._tape.place(name, self._place(self._parts(of[0]))): 1}
+        if name not in ("+", "-", "*", "/", "neg", "max", "min", "abs", "root", "length"):
+            return one, {place: 1}
+        each = [self._parts(k) for k in of]
+        (a, f), (b, g) = each[0], each[-1]
         if name == "*":
-            for (term, share), (more, by) in itertools.product(one.items(), other.items()):
-                found[tuple(sorted(term + more))] += share * by
+            return a * b, _times(f, g)
+        if name == "/":
+            return (a / b, _times(f, g, -1)) if b else (one, {place: 1})
+        if name in ("+", "-", "neg"):
+            signs = [-1 if name == "neg" else 1, 1 if name == "+" else -1]
+            return self._added([(sign * x, h) for sign, (x, h) in zip(signs, each, strict=False)])
+        if name in ("max", "min"):
+            return self._larger(name, *each)
+        if name == "abs":
+            sizes = dict[int, int]()
+            for k, n in f.items():
+                size = k if self._tape.signs[k] else self._tape.place("abs", k)
+                sizes = _times(sizes, {size: n})
+            return abs(a), sizes
+        return self._root(name, *self._sized(each[0]))
+
+    def _root(self, name: str, scale: Any, factors: dict[int, int]) -> _Product:
+        """A root, before which even powers stand."""
+        if scale < 0:
+            return Recorded(1).known, {self._tape.place(name, self._place((scale, factors))): 1}
+        outside = {k: int(n / 2) for k, n in factors.items() if self._tape.signs[k]}
+        inside = _times(factors, outside, -2)
+        before, roots = Recorded(1).known, [math.isqrt(int(end)) for end in (scale.p, scale.q)]
+        if roots[0] ** 2 == scale.p and roots[1] ** 2 == scale.q:
+            before, scale = Recorded(Fraction(*roots)).known, before
+        if inside or scale != 1:
+            root = self._tape.place(name, self._place((scale, inside)))
+            outside = _times(outside, {root: 1})
+        return before, outside
+
+    def _larger(self, name: str, one: _Product, other: _Product) -> _Product:
+        """A maximum or minimum, before which common factors stand that are not negative."""
+        (a, f), (b, g) = self._sized(one), self._sized(other)
+        if not a or not b:  # of 0 everything is a factor
+            common = {k: n for k, n in (f | g).items() if self._tape.signs[k]}
         else:
-            for terms, sign in ((one, 1), (other, 1 if name == "+" else -1)):
-                for term, share in terms.items():
-                    found[term] += sign * share
-        return {term: share for term, share in found.items() if share}
+            common = self._common([f, g], signed=True)
+        scale = abs(a) or abs(b) or Recorded(1).known
+        left = [(x / scale, _times(h, common, -1) if x else {}) for x, h in ((a, f), (b, g))]
+        if left[0] == left[1] or not any(h for _, h in left):
+            size, rest = (max if name == "max" else min)(left, key=lambda one: one[0])
+            return (size * scale, _times(common, rest)) if size else (size, {})
+        places = sorted(map(self._place, left))
+        return scale, _times(common, {self._tape.place(name, *places): 1})
+
+    def _common(self, products: Sequence[dict[int, int]], signed: bool = False) -> dict[int, int]:
+        """The factors that all products have, with powers of one sign."""
+        found = {}
+        for k in products[0] if products else ():
+            powers = [factors.get(k, 0) for factors in products]
+            n = max(powers) if max(powers) < 0 else max(min(powers), 0)
+            if n and not (signed and not self._tape.signs[k]):
+                found[k] = n
+        return found
+
+    def _added(self, products: Sequence[_Product]) -> _Product:
+        """A sum: the factors that all terms have in common, and a sum that has none."""
+        terms, common = self._collected(products), dict[int, int]()
+        while terms:
+            multiplied = self._multiplied_out(terms)
+            terms = multiplied if len(multiplied) < len(terms) else terms
+            more = self._common([dict(term) for term in terms])
+            if not more:
+                break
+            common = _times(common, more)
+            terms = self._collected(
+                [(x, _times(dict(term), more, -1)) for term, x in terms.items()]
+            )
+        if not terms:
+            return Recorded(0).known, {}
+        (first, scale), *rest = sorted(terms.items())
+        if not rest:
+            return scale, _times(common, dict(first))
+        total = made(self._place((Recorded(1).known, dict(first))), None)
+        for term, share in rest:
+            part = made(self._place((abs(share / scale), dict(term))), None)
+            total = total + part if share / scale > 0 else total - part
+        self._sums[total.place] = {term: x / scale for term, x in terms.items()}
+        return scale, _times(common, {total.place: 1})
+
+    def _collected(self, products: Sequence[_Product]) -> _Sum:
+        """The terms of a sum, of sums in it their terms."""
+        terms: _Sum = {}
+        for scale, factors in products:
+            ((k, n),) = [*factors.items()] if len(factors) == 1 else [(0, 0)]
+            inner = self._sums.get(k) if n == 1 else None
+            for term, x in (inner or {tuple(sorted(factors.items())): 1}).items():
+                terms[term] = terms.get(term, 0) + scale * x
+        return {term: x for term, x in terms.items() if x}
+
+    def _multiplied_out(self, terms: _Sum) -> _Sum:
+        """The same without products of sums, unless there are too many terms."""
+        found, todo = dict[Any, Any](), [(x, dict(term)) for term, x in terms.items()]
+        while todo:
+            x, factors = todo.pop()
+            inner = next((k for k, n in factors.items() if n > 0 and k in self._sums), None)
+            if inner is None:
+                term = tuple(sorted(factors.items()))
+                found[term] = found.get(term, 0) + x
+            else:
+                left = _times(factors, {inner: -1})
+                todo += [(x * y, _times(left, dict(one))) for one, y in self._sums[inner].items()]
+            if len(found) + len(todo) > _MOST_TERMS:
+                return terms
+        return {term: x for term, x in found.items() if x}
+
+
+def _times(one: dict[int, int], other: dict[int, int], by: int = 1) -> dict[int, int]:
+    """A product of powers, the second to a power of its own."""
+    found = {k: one.get(k, 0) + by * other.get(k, 0) for k in one | other}
+    return {k: n for k, n in found.items() if n}

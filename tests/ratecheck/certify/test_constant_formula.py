@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import random
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,13 @@ from typing import Any
 import flint
 import pytest
 
-from ratecheck._certify import check_constant
+from linsys.linalg.recorded import Recorded, State, given as numbers_given, made
+from linsys.linalg.tapes import ANY, NOT_NEGATIVE, POSITIVE, Tape
+from ratecheck._certify import check_constant, constant_formula
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.check_constant import Enclosed, Open, Program, constant, unpacked
-from ratecheck._certify.formula import packed
+from ratecheck._certify.enclosures import Unprovable
+from ratecheck._certify.formula import packed, recorded
 from ratecheck._certify.prove import prove_constant
 from ratecheck._discover.catalogue import find_claims
 from tests._slow import slow_but
@@ -144,7 +149,13 @@ def test_a_constant_carries_its_formula_and_edits_are_refused(name: str) -> None
         other = {"+": "-", "*": "+", "max": "min", "min": "max", "neg": "abs"}.get(words[0], "neg")
         edits.append([head, *lines[:number], " ".join([other, *words[1:]]), *lines[number + 1 :]])
         edits.append([head, *lines[:number], *lines[number + 1 :]])
-    for edit in edits:
+    # sides without a factor that both do not have, or none
+    at = next(k for k, line in enumerate(lines) if line.startswith("= "))
+    top, bottom, t, b, *others = lines[at].split(" ")[1:]
+    for sides in ([b, t], [t, t], [top, top], ["0", b], [t, b, t, b], []):
+        leaf = " ".join(["=", *([top, bottom, *sides] if sides else []), *others])
+        edits.append([head, *lines[:at], leaf, *lines[at + 1 :]])
+    for edit in (edit for edit in edits if edit != [head, *lines]):
         with pytest.raises(Refused, match="`formula` must be the program of the claim"):
             verify({**content, "formula": packed("\n".join(edit))})
     small = str(Fraction(content["ratio"][0]) * Fraction(99, 100))
@@ -355,3 +366,206 @@ def test_what_says_nothing_is_refused(tmp_path: Path) -> None:
         (tmp_path / "one.json").write_text(text)
         ((said, code),) = check_constant.answers(tmp_path / "one.json")
         assert code == 1, said
+
+
+def sides_without_common_factors(form: Callable[..., Any]) -> list[str]:
+    """The lines of a program of x, y >= 0 and z > 0, and a leaf of T, B, t and b."""
+    tape = Tape()
+    with recorded(tape):
+        numbers = [numbers_given(None, sign) for sign in (ANY, NOT_NEGATIVE, POSITIVE)]
+        top, bottom = (Recorded(0) + side for side in form(*numbers))
+        short = constant_formula.Short(tape)
+        tape.leaf(top.place, bottom.place, *short.of(top.place, bottom.place))
+    return tape.text().split("\n")
+
+
+def of_two(name: str, a: Any, b: Any) -> Recorded:
+    """An operation of two numbers, by its name."""
+    return made(State.tape.place(name, Recorded(a).place, Recorded(b).place), None)
+
+
+def written(lines: list[str]) -> list[str]:
+    """The numbers of a leaf in plain words."""
+    texts: list[str] = []
+    inputs = iter("xyz")
+    for line in lines[:-1]:
+        name, *rest = line.split(" ")
+        if name in ("in", "const"):
+            texts.append(next(inputs) if name == "in" else rest[0])
+            continue
+        a, *b = [texts[len(texts) - int(word)] for word in rest]
+        infix = name in ("+", "-", "*", "/")
+        texts.append(f"({a} {name} {b[0]})" if infix else f"{name}({', '.join([a, *b])})")
+    return [texts[int(word)] for word in lines[-1].split(" ")[1:]]
+
+
+@pytest.mark.parametrize(
+    ("form", "top", "bottom"),
+    [
+        # powers, also of a divisor
+        (lambda x, y, z: (x * y**3 / z, y / z**3), "(x * ((y * y) * (z * z)))", "1"),
+        (lambda x, y, z: (x**3 * y, x**2 * z), "(x * y)", "z"),
+        (lambda x, y, z: (x * x, x), "(abs(x) * abs(x))", "x"),
+        # sums in any order and scale, and their terms that cancel
+        (lambda x, y, z: ((x - y) ** 2, abs(2 * y - 2 * x)), "(abs((x - y)) * 1/2)", "1"),
+        (lambda x, y, z: ((x + z * y) - x, 3 * y), "(z * 1/3)", "1"),
+        (lambda x, y, z: (x * y + z * y, y * y), "(x + z)", "y"),
+        (lambda x, y, z: (x - x, y), "0", "y"),
+        # common denominators
+        (lambda x, y, z: (x / z + y / z, 1 / z), "(x + y)", "1"),
+        # what stands before a root and a maximum
+        (lambda x, y, z: ((4 * x * x * y).sqrt(), abs(x)), "(2 * root(y))", "1"),
+        (lambda x, y, z: (of_two("max", x * z, y * z), z), "max(x, y)", "1"),
+        (lambda x, y, z: (of_two("min", x * y, Recorded(0)), y), "min(x, 0)", "1"),
+        (lambda x, y, z: (z * of_two("max", x, 1 / z), 1 + y), "max((x * z), 1)", "(y + 1)"),
+        # a factor that may be negative stays
+        (lambda x, y, z: (x * z, x * x * x), "(x * z)", "(x * (abs(x) * abs(x)))"),
+        (lambda x, y, z: (x * of_two("max", x, y), 1 + y), "(x * max(x, y))", "(y + 1)"),
+        # what is divided by an exponential function
+        (lambda x, y, z: (y, z * x.exp()), "(y * exp(neg(x)))", "z"),
+        (lambda x, y, z: (y / x.exp(), z / x.exp()), "y", "z"),
+    ],
+)
+def test_sides_are_written_without_the_factors_that_they_have_in_common(
+    form: Callable[..., Any], top: str, bottom: str
+) -> None:
+    *_, t, b = written(sides_without_common_factors(form))
+    assert (t, b) == (top, bottom)
+
+
+def random_form(rng: random.Random) -> Callable[..., Any]:
+    """Two sides of few different numbers, so that they have some in common."""
+    seed = rng.random()
+
+    def form(*numbers: Recorded) -> tuple[Any, Any]:
+        again = random.Random(seed)
+        made = [*numbers, Recorded(again.choice([2, 4, Fraction(1, 3), -1]))]
+        for _ in range(again.randrange(4, 12)):
+            name = again.choice([*"++-**/", "max", "min", "abs", "root", "exp", "neg", "cancel"])
+            a, b = again.choice(made), again.choice(made)
+            if name == "cancel":
+                made.append((a + 2 * b) * numbers[0] - a * numbers[0])
+            elif name in ("exp", "abs", "neg", "root"):
+                made.append(
+                    {"exp": a.exp, "abs": a.__abs__, "neg": a.__neg__, "root": (a * a * b).sqrt}[
+                        name
+                    ]()
+                )
+            elif name != "/" or b.known != 0:
+                made.append(of_two(name, a, b) if a.known is None or b.known is None else a)
+        common, a, b = again.choice(made[-3:]), made[-1], again.choice(made)
+        return common * a, common * b
+
+    return form
+
+
+def wrongly_shortened(count: int) -> str | None:
+    """The first of random sides T and B that t <= q b says nothing of, and a point."""
+    rng, seen = random.Random(4), 0
+    for _ in range(count):
+        try:
+            lines = sides_without_common_factors(random_form(rng))
+        except Unprovable:  # division by zero
+            continue
+        for _ in range(3):
+            point = [Fraction(rng.randrange(-20, 20), 7), *(Fraction(rng.randrange(1, 30), 9),) * 2]
+            point[2] += Fraction(rng.randrange(5), 3)
+            with flint.ctx.workprec(300):
+                every = value([line.replace("root", "length") for line in lines[:-1]], point)
+                top, bottom, t, b = (every[int(k)] for k in lines[-1].split(" ")[1:])
+                if not all(one.is_finite() for one in (top, bottom, t, b)):
+                    continue
+                seen += 1
+                tiny = flint.arb("1e-60")
+                same = (top * b).overlaps(t * bottom)
+                turned = top * t < 0 or bottom * b < 0
+                gone = max(abs(t), abs(b)) < tiny and max(abs(top), abs(bottom)) > tiny**0.5
+                if not same or turned or gone:
+                    return f"{written(lines)} {point}"
+    assert seen > count
+    return None
+
+
+def test_what_is_left_of_random_sides_says_the_same() -> None:
+    assert wrongly_shortened(300) is None
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        # powers
+        ("_times(factors, outside, -2)", "_times(factors, outside, -1)"),
+        ("_times(f, g, -1)) if b", "_times(f, g, 1)) if b"),
+        ("0 if self._tape.signs[k] else 2 * int(n / 2)", "2 * int((n + 1) / 2)"),
+        # factors in common, which are nowhere negative
+        ("for k in f | g if self._tape.signs[k]}", "for k in f | g}"),
+        ("scale = abs(b) if b else 1", "scale = b if b else 1"),
+        # sums and common denominators
+        ('1 if name == "+" else -1', "1"),
+        ("total + part if share / scale > 0 else total - part", "total + part"),
+        ("terms.get(term, 0) + scale * x", "scale * x"),
+        ("todo += [(x * y, ", "todo += [(x, "),
+        # the larger and the smaller one
+        ("if n and not (signed and not self._tape.signs[k])", "if n"),
+        ("scale > 0 and all(map(self._sign, left))", "scale > 0"),
+        ("scale = abs(a) or abs(b)", "scale = a or b"),
+        ("{self._tape.place(name, *places): 1}", '{self._tape.place("max", *places): 1}'),
+        ('(max if name == "max" else min)(left', "max(left"),
+        # exp
+        ("(-made(self._tape.lines[k][1], None)).place", "self._tape.lines[k][1]"),
+        # roots
+        ("before, scale = Recorded(Fraction(*roots)).known, before", "scale = before"),
+    ],
+)
+def test_a_wrong_rule_of_factors_is_noticed(
+    right: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = inspect.getsource(constant_formula.Short)
+    assert source.count(right) == 1
+    names = dict(vars(constant_formula))
+    exec(source.replace(right, wrong), names)  # mutation
+    monkeypatch.setattr(constant_formula, "Short", names["Short"])
+    assert wrongly_shortened(600)
+
+
+def test_products_lie_between_those_of_their_ends() -> None:
+    """A ball is a middle and a radius, so that a product of balls from 0 to 1 begins below 0."""
+    program = Program(
+        '@ [[false, false], [[["0", "1"], ["1", "4"]]]]\nin\nin\nexp 2\n* 1 1\n/ 4 3\n= 3 4 3 4'
+    )
+    known = Enclosed(program, program.boxes[0])
+    square, quotient = known.over[3], known.over[4]
+    assert 0.999 < float(square.lower()) < 1 < float(square.upper()) < 7.39
+    assert float(quotient.lower()) >= 0
+    assert float(quotient.upper()) < 1.001
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("and a >= 0 and b >= 0:", "and a >= 0:"),
+        ("and a >= 0 and b >= 0:", "and b >= 0:"),
+        ("a.upper(), d", "a.lower(), d"),
+        ('1 if name == "*" else -1', "1"),
+        ('1 if name == "*" else -1', "-1"),
+    ],
+)
+def test_a_wrong_end_of_a_product_is_noticed(
+    right: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = inspect.getsource(check_constant.operation)
+    assert right in source
+    names = vars(check_constant).copy()
+    exec(source.replace(right, wrong), names)  # mutation
+    monkeypatch.setattr(check_constant, "operation", names["operation"])
+    assert misses(300)
+
+
+def test_products_without_an_end_show_nothing() -> None:
+    for program in (
+        "in >=\nin >=\n/ 2 1\nconst 1\n= 2 3",  # x / y near y = 0
+        "in >=\nin >=\nlog 1\nneg 1\n* 4 1\nconst 1\n= 4 5",  # -x log y near y = 0
+        "in >=\nin >=\nconst inf\n* 2 1\nconst 1\n= 3 4",  # infinity in a product
+    ):
+        with pytest.raises(Open):
+            constant(given(program, [[["0", "1"], ["0", "1"]]], "1000000000"))
