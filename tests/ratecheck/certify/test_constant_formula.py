@@ -303,14 +303,14 @@ def falsely_shown(count: int) -> list[str]:
 
 def test_no_bound_is_shown_that_a_point_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check_constant, "WORK", 20_000)
-    assert not falsely_shown(80)
+    assert not falsely_shown(40)
     least = Enclosed.least
 
     def most(known: Enclosed, each: Any) -> Any:
         return least(known, [{i: -slope for i, slope in one.items()} for one in each])
 
     monkeypatch.setattr(Enclosed, "least", most)  # mutation
-    assert falsely_shown(80)
+    assert falsely_shown(40)
 
 
 def test_an_end_of_a_range_is_enough_where_derivatives_have_one_sign() -> None:
