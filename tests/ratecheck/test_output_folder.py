@@ -103,7 +103,7 @@ def test_a_file_is_no_folder(ratecheck: Call, tmp_path: Path, command: tuple[str
 
 
 def test_ctrl_c_while_a_file_is_imported_leaves_130(ratecheck: Call, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text("raise KeyboardInterrupt")
+    (tmp_path / "mine.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
     said = ratecheck("run", tmp_path / "mine.py", "--out", tmp_path / "out", *ONE)
     assert (said.code, said.out) == (130, "")
     assert said.err == "ratecheck: interrupted; the same command resumes\n"
