@@ -33,31 +33,6 @@ class Checked:
     refused: str = ""
 
 
-def check_files(
-    paths: Sequence[Path],
-    references: Sequence[str],
-    workers: int,
-    limit: float | None,
-    progress: Progress | None = None,
-    doing: Callable[[str], None] | None = None,
-) -> list[Checked]:
-    """What becomes of every certificate in these files, in their order.
-
-    Args:
-        paths: of files of JSON.
-        references: where else to look for the claims, such as a file that has moved.
-        workers: how many certificates are checked at a time.
-        limit: seconds of CPU time for one certificate; None for as many as it takes.
-        progress: told how many are checked.
-        doing: told again and again of which claims certificates are checked.
-
-    Raises:
-        InputError: if there is no certificate in a file.
-    """
-    certificates = [content for path in paths for content in contents(path)]
-    return check_all(certificates, references, workers, limit, progress, doing)
-
-
 def check_all(
     certificates: Sequence[Mapping[str, Any]],
     references: Sequence[str],
@@ -66,7 +41,16 @@ def check_all(
     progress: Progress | None = None,
     doing: Callable[[str], None] | None = None,
 ) -> list[Checked]:
-    """What becomes of certificates that were read, as of :func:`check_files`."""
+    """What becomes of each certificate, in their order.
+
+    Args:
+        certificates: as :func:`contents` reads them.
+        references: where else to look for the claims, such as a file that has moved.
+        workers: how many certificates are checked at a time.
+        limit: seconds of CPU time for one certificate; None for as many as it takes.
+        progress: told how many are checked.
+        doing: told again and again of which claims certificates are checked.
+    """
     names = [in_a_line(str(content.get("id"))) for content in certificates]
     found: dict[int, Checked] = {}
     for position, answer in in_workers(
@@ -117,7 +101,11 @@ def check_one(
 
 
 def contents(path: Path) -> list[dict[str, Any]]:
-    """The certificates in a file."""
+    """The certificates in a file.
+
+    Raises:
+        InputError: there is none, or something else.
+    """
     whole = json_in("certificate", path)
     certificates: Any = whole.get("certificates", [whole]) if isinstance(whole, dict) else whole
     are_some = isinstance(certificates, list) and bool(certificates)

@@ -262,12 +262,14 @@ def check(
     References that are files of JSON are of more certificates, as a shell's ``*`` gives them; the
     others say where to look for the claims.
     """
-    from ratecheck._certify.verify_many import check_files
+    from ratecheck._certify.verify_many import check_all, contents
 
     files = [*paths, *(Path(one) for one in references if one.endswith(".json"))]
     claims = [one for one in references if not one.endswith(".json")]
+    certificates = [content for file in files for content in contents(file)]
     with progress_bar("check") as bar:
-        checked = check_files(files, claims, workers, limit, bar, bar.doing if bar else None)
+        doing = bar.doing if bar else None
+        checked = check_all(certificates, claims, workers, limit, bar, doing)
     if as_json:
         print(dump([{"id": c.id, "proves": c.said, "refused": c.refused} for c in checked]))
     else:

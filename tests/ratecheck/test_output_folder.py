@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,11 +103,28 @@ def test_a_file_is_no_folder(ratecheck: Call, tmp_path: Path, command: tuple[str
     assert (tmp_path / "file").read_text() == "kept"
 
 
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """Ctrl-C interrupts, also where a shell runs the tests in the background and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_ctrl_c_while_a_file_is_imported_leaves_130(ratecheck: Call, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
     said = ratecheck("run", tmp_path / "mine.py", "--out", tmp_path / "out", *ONE)
     assert (said.code, said.out) == (130, "")
     assert said.err == "ratecheck: interrupted; the same command resumes\n"
+
+
+@pytest.mark.usefixtures("heard")
+def test_a_file_that_raises_what_ctrl_c_raises_is_a_line(ratecheck: Call, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("raise KeyboardInterrupt")
+    said = ratecheck("run", tmp_path / "mine.py", "--out", tmp_path / "out", *ONE)
+    assert (said.code, said.out) == (2, "")
+    assert "must import without error; found KeyboardInterrupt: at " in said.err
 
 
 def test_a_broken_file_leaves_two_and_one_line(ratecheck: Call, tmp_path: Path) -> None:
