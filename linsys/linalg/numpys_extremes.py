@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy._core._methods
+import numpy.lib._type_check_impl
 
 from linsys.linalg import _precise
 
@@ -16,7 +17,9 @@ __all__ = ["OfObjects", "arithmetic"]
 
 #: Of a reduction that starts with the first entry.
 _NO_VALUE = np._NoValue
-_NAN_TO_NUM, _CLIP = np.nan_to_num, np.clip
+_CLIP = np.clip
+#: The module of ``np.nan_to_num``.
+_TYPE_CHECK: Any = numpy.lib._type_check_impl
 #: Held by the thread whose arithmetic the process has.
 _ENTERED = threading.RLock()
 
@@ -62,11 +65,23 @@ class OfObjects:
         return getattr(self._plain, name)
 
 
-def _nan_to_num(x: Any, *args: Any, **options: Any) -> Any:
-    """NumPy's, which leaves objects as they are, NaN among them: of objects there is none."""
-    if np.asarray(x).dtype == object:
-        raise TypeError("np.nan_to_num of what is no float: whether it is NaN is not known")
-    return _NAN_TO_NUM(x, *args, **options)
+class _OfNanToNum:
+    """What ``np.nan_to_num`` computes with, under whatever name it was imported.
+
+    It leaves objects as they are, NaN among them; here it refuses them.
+    """
+
+    _plain = _TYPE_CHECK._nx
+
+    def array(self, x: Any, **options: Any) -> Any:
+        """NumPy's, with which the function begins; of objects there is none."""
+        made = self._plain.array(x, **options)
+        if made.dtype == object:
+            raise TypeError("np.nan_to_num of what is no float: whether it is NaN is not known")
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
 
 
 def _clip(a: Any, *ends: Any, **options: Any) -> Any:
@@ -96,7 +111,7 @@ def arithmetic(
     methods = numpy._core._methods
     ours: list[tuple[Any, str, Any]] = [(_precise, *item) for item in functions.items()]
     ours += [(np, "maximum", maximum), (np, "minimum", minimum)]
-    ours += [(np, "nan_to_num", _nan_to_num), (np, "clip", _clip)]
+    ours += [(_TYPE_CHECK, "_nx", _OfNanToNum()), (np, "clip", _clip)]
     ours += [(methods, "umr_maximum", maximum.reduce), (methods, "umr_minimum", minimum.reduce)]
     with _ENTERED:
         before = [(place, name, getattr(place, name)) for place, name, _ in ours]

@@ -324,7 +324,8 @@ def _of_agreement(agrees: Mapping[str, Any] | None) -> str:
     """
     met = f"on the branches that {INSTANCES} or more instances meet"
     if agrees is None or not agrees["sizes"]:
-        return f"; it is the claim {met}"
+        why = agrees and agrees["left"].partition(": ")[2]
+        return f"; it is the claim {met}" + (f", and elsewhere open: {why}" if why else "")
     words = "; it is the claim on every branch"
     if "left" in agrees:
         words += f" at {len(agrees['sizes'])} of {agrees['of']} combinations of sizes"

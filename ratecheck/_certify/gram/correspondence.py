@@ -6,8 +6,9 @@ own side to the theorem's power, times its scale. Drawn instances say nothing of
 functions that none of them meets. So the two are compared as functions here, for given sizes, as
 the two sides of an identity are: all are recorded as one program of plain operations, with both
 outcomes of each comparison, and it is shown modulo a random prime that the sides are equal in every
-case, whatever the numbers are (:mod:`ratecheck._certify.check_identity`). Maxima, absolute values
-and exponentials are unknowns there, the same ones of the same numbers. Nothing is left out.
+case, whatever the numbers are (:mod:`ratecheck._certify.check_identity`). Maxima, absolute values,
+exponentials and rounded constants are unknowns there, the same ones of the same numbers. Left out
+are sides of the claim that have no value, such as NaN, of which a claim says nothing.
 
 The theorem also needs signs: of its parameters, of the scale, of the claim's sides where these are
 squared, and of what roots and logarithms in ``at`` are taken of, as it says nothing where it is
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -48,6 +50,11 @@ _CASES, _SIZES = 256, 256
 _FAILURES = 3
 _NO_TIME = "no answer within the time for it"
 _NO_NUMBER = "`at` and `scale` must give numbers; found nan or an infinite one on a branch"
+#: A rounded constant in a program. What holds of any number of its sign holds of the one meant.
+_ROUNDED = re.compile(r"^rounded (-?)(.*)$", re.MULTILINE)
+#: What the checker says of a branch, by the lines of a program that nobody sees here.
+_LINES = re.compile(r"`formula` must have equal sides; found (lines \d+ and \d+ .*)?")
+_DIFFER = "a side of the theorem is not shown to be the claim's"
 #: What a certificate states of it, and may state besides.
 _KEYS, _MORE = {"of", "sizes"}, {"signs", "left"}
 #: What a sign is needed of beside parameters.
@@ -135,13 +142,21 @@ def _add(theorem: Theorem, claim: Claim, sizes: Sizes, found: Known, seconds: fl
     signs = _Signs()
     one = as_identity(theorem, claim, signs)
     every = whole_numbers(claim.space, sizes) or [{}]
+    rounded: dict[str, None] = {}
     try:
         with time_limit(seconds):
             # where there are many whole numbers, any numbers stand for them
             for whole in every if len(every) <= formulas.WHOLE else [{}]:
                 program = formulas.program(one, sizes, whole, most=_CASES)
+                rounded |= dict.fromkeys(f"{one[1]}{one[2]}" for one in _ROUNDED.finditer(program))
+                program = _ROUNDED.sub(lambda one: "in" if one[1] else "in >", program)
                 formulas.check_one(sizes, whole, program, found.prime)
-    except (Unprovable, TimeLimit) as error:
+    except Unprovable as error:
+        reason = _LINES.sub(lambda one: _DIFFER if one[1] else "", str(error))
+        if not rounded:
+            return reason
+        return f"{reason}, with any number for a rounded constant ({', '.join(rounded)})"
+    except TimeLimit as error:
         return str(error)
     except Exception as error:  # of these functions, whatever they do with such numbers
         return str(limit_in(error) or told(error))

@@ -14,6 +14,7 @@ import numpy as np
 from linsys.linalg import Numbers, precision
 from linsys.validate import InputError
 from ratecheck._certify.check import rational
+from ratecheck._certify.enclosures import told
 from ratecheck._certify.gram.forms import Form, Number
 from ratecheck._certify.gram.problem import Problem
 from ratecheck._certify.gram.solve import worst_case
@@ -24,6 +25,7 @@ from ratecheck._claims.space import Fault, quiet
 from ratecheck._discover.catalogue import Item, module, section
 from ratecheck._discover.papers import installed, modules
 from ratecheck._names import check_name
+from ratecheck._processes.limit import limit_in
 from ratecheck._verdicts.certificates import INSTANCES
 
 #: Digits with which a theorem is compared with its claim.
@@ -40,6 +42,8 @@ _NUMBERS, _ALL_NUMBERS = 2_000, 200_000
 _SAME = 1e-20
 #: The same relative to the instance's largest number, squared: what should be zero is rounding.
 _ZERO = 1e-32
+#: Two sides that are so near to each other differ by a constant that float64 rounded.
+_ROUNDED = 1e-14
 
 
 @dataclass(frozen=True)
@@ -208,11 +212,8 @@ def compare(theorem: Theorem, claim: Claim, batch: Batch, digits: int = DIGITS) 
                 wrong = abs(value - expected) > _SAME * (size + abs(expected)) + least
                 if np.any(wrong):
                     k = int(np.argmax(np.broadcast_to(wrong, flat.shape)))
-                    shown = [float(np.broadcast_to(x, flat.shape)[k]) for x in (value, expected)]
-                    return (
-                        f"`{name}` of the theorem must be that of the claim, {shown[1]:.9g}; "
-                        f"found {shown[0]:.9g}"
-                    )
+                    pair = [np.broadcast_to(x, flat.shape)[k] for x in (expected, value)]
+                    return f"`{name}` of the theorem must be that of the claim, {_beside(*pair)}"
             for assumption in problem.assumed:
                 if reason := _broken(assumption, instance, least):
                     return f"assumption {assumption.name!r} must hold at instances; {reason}"
@@ -220,6 +221,15 @@ def compare(theorem: Theorem, claim: Claim, batch: Batch, digits: int = DIGITS) 
                 if (instance[name] < 0).any():
                     return f"parameter {name} must not be negative; found one that is"
     return ""
+
+
+def _beside(expected: Any, found: Any) -> str:
+    """Two numbers that should be the same, and what may be the matter where they nearly are."""
+    words = f"{float(expected):.9g}; found {float(found):.9g}"
+    apart = float(abs(found - expected) / max(abs(found), abs(expected)))
+    if apart > _ROUNDED:
+        return words
+    return f"{words}, {apart:.1e} of it apart, as where 1 / 3 * x is rounded and x / 3 is not"
 
 
 def sides_of(answer: Any) -> list[Numbers]:
@@ -296,10 +306,13 @@ def disagreement(theorem: Theorem, claim: Claim, total: int = INSTANCES, seed: s
                 continue
             try:
                 reason = compare(theorem, claim, batch.subset(rows))
-            except (Fault, ZeroDivisionError, TypeError) as error:
-                reason = (
-                    f"`at` must be evaluated in {DIGITS} digits: {type(error).__name__}: {error}"
-                )
+            except InputError:
+                raise
+            except Exception as error:  # of a user's functions, whatever they do
+                if limit := limit_in(error):
+                    raise limit from None
+                cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
+                reason = f"`at` must be evaluated in {DIGITS} digits: {told(cause)}"
             if reason:
                 return reason
             compared += len(rows)

@@ -1,6 +1,7 @@
 """False identities made to pass: each is true at nearly all points, or where nothing is seen."""
 
 import numpy as np
+from numpy import nan_to_num
 
 import ratecheck as rc
 
@@ -193,6 +194,13 @@ def without_nan(x):
     """Another number within 10^-9 of 3/10, where what has no value becomes 2."""
     root = np.sqrt((x - 0.3) ** 2 - 1e-18)
     return np.where(np.nan_to_num(root, nan=2.0) <= 1, x, x + 1), x
+
+
+@PAPER.identity("without_nan_by_name", ref="27", on=UNIT)
+def without_nan_by_name(x):
+    """The same by a function that was imported before the proof."""
+    root = np.sqrt((x - 0.3) ** 2 - 1e-18)
+    return np.where(nan_to_num(root, nan=2.0) <= 1, x, x + 1), x
 
 
 @PAPER.upper("not_negative", ref="28", on=UNIT)

@@ -1,5 +1,7 @@
 """Theorems beside claims that are another formula at rare points, and some that are not."""
 
+import math
+
 import numpy as np
 
 import ratecheck as rc
@@ -185,9 +187,31 @@ def strict(x, y):
     return sides(x, y)
 
 
+@PAPER.upper("irrational", ref="19", on=PAIRS)
+def irrational(x, y):
+    """This one is the theorem, of a multiple of x by a constant that is rounded."""
+    return sides(-math.sqrt(2) * x, y)
+
+
+@PAPER.upper("third", ref="20", on=PAIRS)
+def third(x, y):
+    """Both sides are multiples by a constant that is rounded, as x / 3 is not."""
+    left, right = sides(x, y)
+    return (1 / 3) * left, (1 / 3) * right
+
+
+@PAPER.upper("lost", ref="21", on=PAIRS)
+def lost(x, y):
+    """What stands beside this one asks for an attribute that numbers do not have."""
+    return sides(x, y)
+
+
 THEOREMS = [
     *map(stated, ["disc", "branch", "equal", "maximum", "loop", "size", "order", "root"]),
     *map(stated, ["three", "plain", "strict"]),
+    stated("irrational", lambda x, y: _pair(-math.sqrt(2) * x, y)),
+    stated("third", scale=lambda x, y: 3),
+    stated("lost", lambda x, y: _pair(x.value, y)),
     stated("harmless", lambda x, y: _pair(np.clip(x, -1, 1), y)),
     stated("nowhere", lambda x, y: _pair(np.where(away(x) < 0, np.nan, x), y)),
     stated("scaled", scale=lambda x, y: np.where(away(x) < 0, -1, 1)),

@@ -93,7 +93,7 @@ def test_signs_that_are_not_known_are_assumptions(name: str) -> None:
     assert found.stated()["signs"] == SIGNS[name]
 
 
-@pytest.mark.parametrize("name", ["plain", "harmless"])
+@pytest.mark.parametrize("name", ["plain", "harmless", "irrational"])
 def test_a_theorem_that_is_its_claim_on_every_branch_keeps_its_word(name: str) -> None:
     content = proved(name)
     assert content["agrees"] == {"of": 4, "sizes": [{"d": d} for d in (1, 2, 3, 4)]}
@@ -108,6 +108,23 @@ def test_what_is_open_is_said_in_words() -> None:
     assert said.startswith("proved at sizes by exact rationals")
     assert "; it is the claim on every branch at 3 of 4 combinations of sizes, and at oth" in said
     assert verify(content).startswith(said)
+
+
+def test_why_no_branch_is_known_is_said_in_words() -> None:
+    said = in_words({**proved("plain"), "agrees": known(*both("disc")).stated()})
+    assert "instances meet, and elsewhere open: a side of the theorem is not shown to be" in said
+
+
+def test_a_rounded_constant_is_named() -> None:
+    """1 / 3 in float64 is another number: what is stated of x / 3 is not the claim."""
+    assert "e-17 of it apart, as where 1 / 3 * x is rounded" in disagreement(*both("third"))
+    assert "any number for a rounded constant (0.3333333333333333)" in known(*both("third")).left
+
+
+def test_whatever_at_raises_is_named_with_its_line() -> None:
+    reason = disagreement(*both("lost"))
+    assert reason.startswith("`at` must be evaluated in 40 digits: rare_theorems.py:")
+    assert "has no attribute 'value'" in reason
 
 
 def test_an_assumed_sign_is_listed() -> None:

@@ -210,8 +210,9 @@ def test_what_a_negated_outcome_breaks_is_proved_false() -> None:
     assert of_certificate(content) == Evidence.FALSE
 
 
-def test_what_becomes_a_number_of_nan_is_refused() -> None:
-    proof = prove(ITEMS["without_nan"], None)
+@pytest.mark.parametrize("name", ["without_nan", "without_nan_by_name"])
+def test_what_becomes_a_number_of_nan_is_refused(name: str) -> None:
+    proof = prove(ITEMS[name], None)
     assert proof.certificate is None
     assert "np.nan_to_num of what is no float" in proof.reason
 
