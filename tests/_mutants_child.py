@@ -22,14 +22,18 @@ from typing import Any
 
 #: Imported before the forks. hypothesis is not: pytest wants to import its plugins itself.
 HEAVY = ("numpy", "scipy.linalg", "scipy.optimize", "scipy.stats", "numba", "torch", "mpmath")
-_FOLDER = Path(__file__).resolve().parents[4]  # of <folder>/venv/lib/python3.x/site-packages
 _seen: set[tuple[int, int]] = set()
 _now: Any = None
 
 
+def _folder() -> Path:
+    """Of <folder>/venv/lib/python3.x/site-packages, where the copies of this file lie."""
+    return Path(__file__).resolve().parents[4]
+
+
 def _shared() -> Any:
     """The number of the test that runs, in memory that all processes share."""
-    with (_FOLDER / "now").open("r+b") as file:
+    with (_folder() / "now").open("r+b") as file:
         return memoryview(mmap.mmap(file.fileno(), 8)).cast("q")
 
 
@@ -42,7 +46,7 @@ def hit(mutant: int) -> None:
     if met not in _seen:
         _seen.add(met)
         with contextlib.suppress(OSError):  # in a test of full disks
-            file = os.open(_FOLDER / "hits", os.O_WRONLY | os.O_APPEND)
+            file = os.open(_folder() / "hits", os.O_WRONLY | os.O_APPEND)
             os.write(file, b"%d %d\n" % met)
             os.close(file)
 
@@ -84,7 +88,7 @@ def _run(words: list[str], out: str) -> None:
 
     code = 3
     os.setsid()
-    null, log = os.open(os.devnull, os.O_RDWR), os.open(_FOLDER / "log", os.O_WRONLY | os.O_APPEND)
+    null, log = os.open(os.devnull, os.O_RDWR), os.open(_folder() / "log", os.O_WRONLY | os.O_APPEND)
     for target, source in ((0, null), (1, log), (2, log)):
         os.dup2(source, target)
     try:

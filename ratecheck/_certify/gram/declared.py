@@ -14,7 +14,6 @@ import numpy as np
 from linsys.linalg import Numbers, precision
 from linsys.validate import InputError
 from ratecheck._certify.check import rational
-from ratecheck._certify.enclosures import told
 from ratecheck._certify.gram.forms import Form, Number
 from ratecheck._certify.gram.problem import Problem
 from ratecheck._certify.gram.solve import worst_case
@@ -309,6 +308,8 @@ def disagreement(theorem: Theorem, claim: Claim, total: int = INSTANCES, seed: s
             except InputError:
                 raise
             except Exception as error:  # of a user's functions, whatever they do
+                from ratecheck._certify.enclosures import told  # which needs python-flint
+
                 if limit := limit_in(error):
                     raise limit from None
                 cause = error.__cause__ if isinstance(error, Fault) and error.__cause__ else error
