@@ -88,7 +88,8 @@ def _run(words: list[str], out: str) -> None:
 
     code = 3
     os.setsid()
-    null, log = os.open(os.devnull, os.O_RDWR), os.open(_folder() / "log", os.O_WRONLY | os.O_APPEND)
+    null = os.open(os.devnull, os.O_RDWR)
+    log = os.open(_folder() / "log", os.O_WRONLY | os.O_APPEND)
     for target, source in ((0, null), (1, log), (2, log)):
         os.dup2(source, target)
     try:
