@@ -178,14 +178,15 @@ def as_identity(theorem: Theorem, claim: Claim, signs: _Signs) -> Claim:
         scale = 1 if theorem.scale is None else OfInstance(theorem.scale)(view)
         scale = np.broadcast_to(np.asarray(scale), lead).reshape(-1)
         own = [side.reshape(-1) for side in (sides[::-1] if claim.relation == ">=" else sides)]
+        some = [not (_is_nan(one) or _is_nan(other)) for one, other in zip(*own, strict=True)]
         for numbers in (scale, *given.values()):
-            signs.exist(numbers)
-        signs.need(_SCALE, scale, POSITIVE)
+            signs.exist(numbers[some])
+        signs.need(_SCALE, scale[some], POSITIVE)
         for name in problem.parameters:
-            signs.need(_parameter(name), given[name])
+            signs.need(_parameter(name), given[name][some])
         for name, side in zip(_SIDES, own, strict=True):
             if theorem.power != 1:
-                signs.need(name, side)
+                signs.need(name, side[some])
         values = [sum(terms_of(form, given), 0 * scale) for form in stated]
         expected = [scale * side**theorem.power for side in own]
         shape = (lead[0], -1) if claim.space.batched else (-1,)
@@ -206,8 +207,9 @@ class _Signs:
     def __init__(self) -> None:
         self.missing: set[str] = set()
         self._tape: Any = None
-        #: Of the lines of the tape whether each has a value wherever its divisors are not zero.
-        self._sure: list[bool] = []
+        #: Of the lines of the tape whether each has a value wherever its divisors are not zero;
+        #: None of nan, of an infinite number and of what is computed with one.
+        self._sure: list[bool | None] = []
 
     def need(self, name: str, numbers: Any, sign: int = NOT_NEGATIVE) -> None:
         """Note a name if one of its numbers is not known to have a sign."""
@@ -232,13 +234,17 @@ class _Signs:
         if tape is not self._tape:
             self._tape, self._sure = tape, []
         for name, *of in tape.lines[len(self._sure) :]:
-            if of[:1] in (["nan"], ["inf"], ["-inf"]):
-                raise Unprovable(_NO_NUMBER)
-            known = name != "acos"
-            if name in ("root", "length", "log"):
-                known = tape.signs[of[0]] >= NOT_NEGATIVE
-            self._sure.append(known and all(self._sure[k] for k in of if isinstance(k, int)))
-        return self._sure[number.place]
+            sure = [self._sure[k] for k in of if isinstance(k, int)]
+            known: bool | None = name != "acos" and all(sure)
+            if of[:1] in (["nan"], ["inf"], ["-inf"]) or None in sure:
+                known = None
+            elif name in ("root", "length", "log"):
+                known = known and tape.signs[of[0]] >= NOT_NEGATIVE
+            self._sure.append(known)
+        found = self._sure[number.place]
+        if found is None:
+            raise Unprovable(_NO_NUMBER)
+        return found
 
 
 def _sign(number: Any) -> int:
@@ -246,6 +252,13 @@ def _sign(number: Any) -> int:
     if isinstance(number, Recorded):
         return State.tape.signs[number.place]
     return POSITIVE if number > 0 else NOT_NEGATIVE if number == 0 else NOT_NEGATIVE - 1
+
+
+def _is_nan(number: Any) -> bool:
+    """Whether a side has no value on the branch that is recorded: a claim says nothing of it."""
+    if isinstance(number, Recorded):
+        return State.tape.lines[number.place] == ("const", "nan")
+    return math.isnan(number)
 
 
 def _parameter(name: str) -> str:

@@ -26,6 +26,11 @@ def _pair(x, y):
     return {"x": x, "y": y}
 
 
+def _quotient(x, y):
+    quotient = x / y
+    return _pair(quotient if (squared(quotient) - squared(quotient)) == 0 else np.nan * x, y)
+
+
 def stated(name, at=_pair, **options):
     """The same theorem beside each of these claims."""
 
@@ -206,9 +211,26 @@ def lost(x, y):
     return sides(x, y)
 
 
+@PAPER.lower("spectral", ref="22", on={"A": rc.reals(2, 2)})
+def spectral(A):
+    """This one is the theorem: the norm's array is nan before its entries are known."""
+    norm = rc.linalg.operator_norm(A)
+    return norm, 0 * norm
+
+
+@PAPER.upper("divided", ref="23", on=PAIRS)
+def divided(x, y):
+    """This one is the theorem; where a divisor is zero, both sides have no value."""
+    left, right = sides(x / y, y)
+    if (squared(x / y) - squared(x / y)) != 0:
+        return np.nan, np.nan
+    return left, right
+
+
 THEOREMS = [
     *map(stated, ["disc", "branch", "equal", "maximum", "loop", "size", "order", "root"]),
     *map(stated, ["three", "plain", "strict"]),
+    stated("divided", _quotient),
     stated("irrational", lambda x, y: _pair(-math.sqrt(2) * x, y)),
     stated("third", scale=lambda x, y: 3),
     stated("lost", lambda x, y: _pair(x.value, y)),
@@ -217,6 +239,7 @@ THEOREMS = [
     stated("scaled", scale=lambda x, y: np.where(away(x) < 0, -1, 1)),
     not_negative("at", at=lambda x: {"v": np.sqrt(np.maximum((x - 0.3) ** 2 - 1e-18, 0))}),
     not_negative("imaginary", at=lambda x: {"v": np.sqrt((x - 0.3) ** 2 - 1e-18)}),
+    not_negative("spectral", at=lambda A: {"v": rc.linalg.operator_norm(A)}, power=2),
     not_negative("power", at=lambda x: {"v": (x - 0.3) ** 2 - 1e-18}, power=2),
 ]
 globals().update({f"theorem_{number}": one for number, one in enumerate(THEOREMS)})

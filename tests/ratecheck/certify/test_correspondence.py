@@ -110,6 +110,11 @@ def test_what_is_open_is_said_in_words() -> None:
     assert verify(content).startswith(said)
 
 
+@pytest.mark.parametrize("name", ["spectral", "divided"])
+def test_nan_beside_sides_and_nan_of_a_side_say_nothing(name: str) -> None:
+    assert known(*both(name)).stated().keys() == {"of", "sizes"}
+
+
 def test_why_no_branch_is_known_is_said_in_words() -> None:
     said = in_words({**proved("plain"), "agrees": known(*both("disc")).stated()})
     assert "instances meet, and elsewhere open: a side of the theorem is not shown to be" in said
