@@ -10,14 +10,16 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import flint
 import numpy as np
 import pytest
 
 import ratecheck as rc
 from linsys.linalg import inverse, lambda_max, lambda_min, norm
-from ratecheck._certify import check_identity
+from ratecheck._certify import check_identity, formulas
 from ratecheck._certify.against_claims import Refused, verify
 from ratecheck._certify.check_identity import Case, Open, Program, identity, unpacked
 from ratecheck._certify.enclosures import Unprovable
@@ -221,6 +223,32 @@ def test_all_products_of_roots_are_needed(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Case, "atom", lambda case, *_: case.constant(one))
     assert number(of(NOT["the other sign of a root"][0].replace("neg 1", "* 1 1"))) == 1  # mutation
     assert number(of(NOT["sines of others"][0])) == 1
+
+
+def test_drawn_numbers_are_proved_to_be_primes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of other bits; in the other tests here they pass a test of primes alone."""
+    drawn, made = [], Case.__init__
+    asked: list[Any] = []
+
+    class Asked(flint.fmpz):  # type: ignore[misc]
+        def is_prime(self) -> Any:
+            asked.append(int(self))
+            return super().is_prime()
+
+    def init(case: Case, program: Program, p: int, way: str) -> None:
+        drawn.append(int(p))
+        made(case, program, p, way)
+
+    monkeypatch.setattr(Case, "__init__", init)
+    for module in (check_identity, formulas):
+        monkeypatch.setattr(module, "flint", SimpleNamespace(fmpz=Asked))
+    assert number(of(EQUAL["a quotient"])) == 1
+    drawn.append(formulas.random_prime())
+    assert len({*drawn}) == 2
+    for p in {*drawn}:
+        assert p in asked  # by the checker itself
+        assert p.bit_length() == check_identity.BITS
+        assert flint.fmpz(p).is_prime()
 
 
 def test_bounds_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
