@@ -53,11 +53,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """While tests are made, which stay, Python does not look again and again for garbage."""
+    """Among tests and modules, which stay, Python does not look again and again for garbage."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.collect()
+        gc.freeze()
         gc.enable()
 
 
