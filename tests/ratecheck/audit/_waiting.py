@@ -1,4 +1,4 @@
-"""pytest in a fork of a process that waits, with pytest and NumPy imported: half of the time."""
+"""pytest in a fork of a process that waits, with the libraries imported: half of the time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Waiting", "waiting"]
 #: For every line that it reads, one run in a process of its own, and its exit code.
 _PROGRAM = """
 import json, os, sys
-import numpy, pytest
+import hypothesis, latex2mathml.converter, mpmath, numpy, pytest
 for line in sys.stdin:
     order = json.loads(line)
     child = os.fork()

@@ -11,6 +11,7 @@ import pytest
 
 from ratecheck._certify import formulas
 from ratecheck._certify.against_claims import Refused, verify
+from ratecheck._certify.gram import correspondence
 from ratecheck._certify.gram.correspondence import known
 from ratecheck._certify.gram.declared import Theorem, disagreement, theorem_of
 from ratecheck._certify.prove import prove
@@ -56,7 +57,8 @@ def test_drawn_instances_do_not_tell_these_from_theorems(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHER)
 def test_a_claim_that_is_another_function_at_rare_points_is_not_proved(name: str) -> None:
-    found = known(*both(name))
+    # a loop without end is left open after any time
+    found = known(*both(name), seconds=0.6 if name == "loop" else correspondence.SECONDS)
     content = {**proved("plain"), "agrees": found.stated()}
     sizes, word = ([], Evidence.MET) if name != "three" else ([1, 2, 4], Evidence.SIZES)
     assert [one["d"] for one in found.sizes] == sizes

@@ -39,7 +39,7 @@ ITEMS = claim.items
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where an instance is found, that takes far less."""
-    monkeypatch.setattr(module, "_SECONDS", 0.5)
+    monkeypatch.setattr(module, "_SECONDS", 0.2)
 
 
 def below_half(limit: int) -> int:
