@@ -200,7 +200,7 @@ def below(x):
     assert "found mine.same, of the kind identity" in alone.err
 
 
-@pytest.mark.parametrize("bound", ["3/4", "10/9", "7/3", "0.3333"])
+@pytest.mark.parametrize("bound", slow_but(["10/9", "0.3333"], ["3/4", "10/9", "7/3", "0.3333"]))
 def test_a_printed_constant_is_on_the_side_on_which_it_is_true(bound: str) -> None:
     exact = Fraction(bound)
     space = {"x": rc.interval()}
