@@ -60,13 +60,14 @@ def check_sizes(claim: Claim, sizes: Any) -> None:
         InputError: other axes, or a size that is no whole number in its range.
     """
     space = claim.space
+    known = sizes if isinstance(sizes, Mapping) else {}
+    for name in (name for name in space.sizes if name in known):
+        (low, high), size = space.sizes[name], known[name]
+        if type(size) is not int or not low <= size <= high:
+            raise InputError(f"size `{name}` must be from {low} to {high}; found {size!r:.80}")
     if not isinstance(sizes, Mapping) or set(sizes) != set(space.sizes):
         found = sorted(sizes) if isinstance(sizes, Mapping) else repr(sizes)[:80]
         raise InputError(f"`sizes` must be of {sorted(space.sizes)}; found {found}")
-    for name, size in sizes.items():
-        low, high = space.sizes[name]
-        if type(size) is not int or not low <= size <= high:
-            raise InputError(f"size `{name}` must be from {low} to {high}; found {size!r:.80}")
 
 
 def sizes_of_instance(claim: Claim, instance: Any) -> Sizes:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 #: Seconds of CPU time for one claim.
 LIMIT = 60.0
-#: More digits no size has; Python reads no number of thousands.
-_DIGITS = 18
+#: How many digits of a whole number Python reads, whatever its settings are.
+_DIGITS = 640
 #: A constant that is larger than this multiple of what was found, and than 1, is none to keep.
 _LOOSE = 1.1
 
@@ -296,6 +296,7 @@ def sizes_of_text(settings: Sequence[str]) -> Sizes:
         # isdecimal alone takes digits of other scripts, and isdigit "²", which int does not
         whole = value.isascii() and value.isdecimal() and len(value) <= _DIGITS
         if not name or not whole:
-            raise InputError(f"`--sizes` must look like n=2,d=1; found {word!r:.80}")
+            form = f"n=2,d=1, in 1 to {_DIGITS} digits"
+            raise InputError(f"`--sizes` must look like {form}; found {word!r:.50}")
         sizes[name] = int(value)
     return sizes

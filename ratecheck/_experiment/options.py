@@ -77,7 +77,7 @@ def parse(name: str, text: str, kind: Any) -> Any:
             return kind(text)
         except ValueError:
             what = "a whole number" if kind is int else "a number"
-            raise InputError(f"`{name}` must be {what}; found {text!r}") from None
+            raise InputError(f"`{name}` must be {what}; found {text!r:.80}") from None
     if kind is Path:
         return Path(text).expanduser()
     if kind is str:

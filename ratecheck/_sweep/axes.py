@@ -22,6 +22,8 @@ from ratecheck._names import check_name
 Axes = Mapping[str, Sequence[Any]]
 #: Configurations of one sweep.
 MOST = 10**7
+#: How many characters a range may have, and the largest whole number, as files hold 64 bits.
+_LONGEST, _LARGEST = 400, 2**63 - 1
 _RANGE = re.compile(r"(linspace|geomspace|range)\(([^()]*)\)")
 
 
@@ -70,6 +72,8 @@ def checked(experiment: Experiment[Any], axes: Mapping[str, Iterable[Any]]) -> d
         if not shown or len(set(shown)) < len(shown):
             twice = next((text for text in shown if shown.count(text) > 1), "none")
             raise InputError(f"`{name}` must have distinct values, at least one; found {twice}")
+        if large := [v for v in made[name] if isinstance(v, int) and abs(v) > _LARGEST]:
+            raise InputError(f"`{name}` of a sweep must be below 2^63; found {large[0]!r:.80}")
     if not made:
         raise InputError("a sweep must change a parameter; found none: --set n=2,5,10")
     if size(made) > MOST:
@@ -117,31 +121,56 @@ def _values(name: str, text: str, kind: Any) -> list[Any]:
         numbers = _numbers(name, part.strip(), stated[1], stated[2].split(","))
         of = _plain_kind(kind if entry is None else entry)
         if of is int:
-            numbers = [int(one) for one in dict.fromkeys(np.round(numbers).tolist())]
-        elif of is not float:
+            numbers = list(dict.fromkeys(map(round, numbers)))
+        elif of is float:
+            numbers = [float(one) for one in numbers]
+        else:
             raise InputError(f"`{name}` must be a list of values; found {part.strip()}")
         values += [one if entry is None else (one,) for one in numbers]
     return values
 
 
-def _numbers(name: str, text: str, kind: str, arguments: Sequence[str]) -> list[float]:
-    form = "linspace(a,b,k), geomspace(a,b,k) or range(a,b)"
-    try:
-        if kind == "range" and len(arguments) in (2, 3):
-            whole = range(*map(int, arguments))
-            if len(whole) > MOST:
-                raise _too_many(len(whole))
-            return [float(one) for one in whole]
-        low, high, count = float(arguments[0]), float(arguments[1]), int(arguments[2])
-        if len(arguments) == 3 and 1 <= count <= MOST and math.isfinite(high - low):
-            spaced = np.linspace if kind == "linspace" else np.geomspace
-            if kind == "linspace" or min(low, high) > 0:
-                return [float(one) for one in spaced(low, high, count)]
-    except InputError:  # which is a ValueError
-        raise
-    except (ValueError, IndexError, OverflowError):
-        pass
-    raise InputError(f"`{name}` must have ranges of the form {form}; found {text}")
+def _numbers(name: str, text: str, kind: str, arguments: Sequence[str]) -> Sequence[float]:
+    """The values of one range; those of ``range`` are whole numbers."""
+
+    def refused(expected: str, found: str = text) -> InputError:
+        return InputError(f"`{name}` must have {expected}; found {found:.80}")
+
+    if len(text) > _LONGEST:
+        raise refused(f"ranges of at most {_LONGEST} characters")
+    if len(arguments) not in ((2, 3) if kind == "range" else (3,)):
+        raise refused("ranges of the form linspace(a,b,k), geomspace(a,b,k) or range(a,b)")
+    letters = ("a", "b", "step" if kind == "range" else "k")[: len(arguments)]
+    form = f"{kind}({','.join(letters)})"
+    read: list[Any] = []
+    for letter, argument in zip(letters, arguments, strict=True):
+        of, what = (float, "a") if kind != "range" and letter != "k" else (int, "a whole")
+        try:
+            read.append(of(argument))
+        except ValueError:
+            expected = f"{what} number as {letter} of {form}"
+            raise refused(expected, f"{argument.strip()!r} in {text}") from None
+    if kind == "range":
+        low, high, step = read if len(read) == 3 else (*read, 1)
+        if step == 0:
+            raise refused(f"a step other than 0 in {form}")
+        count = max(0, -((low - high) // step))
+    else:
+        low, high, count = read
+        if count < 1:
+            raise refused(f"at least one value in {form}, k of them")
+    if count > MOST:
+        raise _too_many(count)
+    if kind == "range":
+        if max(abs(low), abs(high)) > _LARGEST:
+            raise refused(f"ends in {form} below 2^63")
+        return range(low, high, step)
+    if not math.isfinite(high - low):
+        raise refused(f"finite ends in {form}, less than 1.8e308 apart")
+    if kind == "geomspace" and not (min(low, high) > 0 or max(low, high) < 0):
+        raise refused(f"ends in {form} that are not zero and of one sign")
+    spaced = np.linspace if kind == "linspace" else np.geomspace
+    return [float(one) for one in spaced(low, high, count)]
 
 
 def _entry(kind: Any) -> Any:

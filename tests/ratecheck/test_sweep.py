@@ -21,7 +21,7 @@ from linsys import InputError
 from ratecheck._commands.sweeps import Map
 from ratecheck._processes.cluster import on_cluster
 from ratecheck._sweep import phase, sweep as module
-from ratecheck._sweep.axes import MOST, axes_of
+from ratecheck._sweep.axes import MOST, axes_of, checked
 from ratecheck._sweep.phase import phase_map
 from ratecheck._sweep.place import Place
 
@@ -241,6 +241,10 @@ VALUES = [
     ("replicates=range(2,10,4)", (2, 6)),
     ("replicates=2,geomspace(4,64,5)", (2, 4, 8, 16, 32, 64)),
     ("replicates=linspace(1,3,9)", (1, 2, 3)),
+    ("replicates=range(3,0,-2)", (3, 1)),
+    (f"seed=range({2**62},{2**62 + 3})", (2**62, 2**62 + 1, 2**62 + 2)),  # no double has them
+    ("claimed=range(0,2)", (0.0, 1.0)),
+    ("claimed=geomspace(-4,-1,3)", (-4.0, -2.0, -1.0)),
     ("claimed=linspace(0,1,3)", (0.0, 0.5, 1.0)),
     ("rates=0.5,1;2", ((0.5, 1.0), (2.0,))),
     ("rates=linspace(1,2,2)", ((1.0,), (2.0,))),
@@ -260,8 +264,20 @@ REFUSED = {
     "replicates=2,2": "`replicates` must have distinct values, at least one; found 2",
     "replicates=x": "`replicates` must be a whole number; found 'x'",
     "claimed=linspace(0,1)": "must have ranges of the form .*; found linspace",
-    "claimed=geomspace(0,1,3)": "must have ranges of the form .*; found geomspace",
-    "claimed=linspace(0,inf,3)": "must have ranges of the form .*; found linspace",
+    "claimed=linspace(0,x,3)": r"a number as b of linspace\(a,b,k\); found 'x' in linspace",
+    "claimed=linspace(0,1,2.5)": r"a whole number as k of linspace\(a,b,k\); found '2.5' in lin",
+    "claimed=linspace(0,1,0)": r"at least one value in linspace\(a,b,k\), k of them; found lin",
+    f"claimed=linspace(0,1,{10**20})": "at most 10,000,000 configurations; found 100,000,000,000,",
+    "claimed=linspace(0,inf,3)": r"finite ends in linspace\(a,b,k\), less than 1.8e308 apart",
+    "claimed=linspace(-1e308,1e308,3)": "finite ends in .*, less than 1.8e308 apart",
+    "claimed=geomspace(0,1,3)": r"ends in geomspace\(a,b,k\) that are not zero and of one sign",
+    "claimed=geomspace(-1,1,3)": r"ends in geomspace\(a,b,k\) that are not zero and of one sign",
+    "seed=range(0,10^20)": r"a whole number as b of range\(a,b\); found '10\^20' in range",
+    f"seed=range(0,{10**20})": "at most 10,000,000 configurations; found 100,000,000,000,",
+    f"seed=range({10**20},{10**20 + 1})": r"ends in range\(a,b\) below 2\^63; found range\(1000000",
+    f"seed=range(0,{'9' * 5_000})": "ranges of at most 400 characters; found range\\(0,9{72}$",
+    f"seed={10**20}": r"`seed` of a sweep must be below 2\^63; found 100000000000000000000",
+    "seed=range(0,5,0)": r"a step other than 0 in range\(a,b,step\); found range\(0,5,0\)",
     "replicates=range(3,3)": "must have distinct values, at least one; found none",
     "noise=linspace(0,1,3)": "`noise` must be a list of values; found linspace",
     f"seed=range(0,{MOST + 1})": "at most 10,000,000 configurations; found 10,000,001",
@@ -271,7 +287,7 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_other_values_are_refused(decay: rc.Experiment[Any], text: str) -> None:
     with pytest.raises(InputError, match=REFUSED[text]):
-        axes_of(decay, [text])
+        checked(decay, axes_of(decay, [text]))
 
 
 def test_nothing_to_sweep_and_a_parameter_twice_are_refused(decay: rc.Experiment[Any]) -> None:

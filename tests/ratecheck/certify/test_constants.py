@@ -32,12 +32,14 @@ from ratecheck._certify.cover import Coordinate, Cover, charts_of
 from ratecheck._certify.enclosures import Unprovable
 from ratecheck._certify.examine import problem
 from ratecheck._certify.prove import prove_constant
+from ratecheck._certify.stated import check_sizes
 from ratecheck._certify.workers import Note
 from ratecheck._claims.claim import Claim
 from ratecheck._claims.space import Space
 from ratecheck._commands import certify_constants
 from ratecheck._commands.app import app
 from ratecheck._commands.certify_constants import line, sizes_of_text
+from ratecheck._discover.catalogue import find_claims
 from ratecheck._processes.limit import TimeLimit
 from ratecheck._search.search import Effort
 from ratecheck._verdicts import certificates as kept
@@ -194,13 +196,19 @@ def test_bad_input_is_one_line() -> None:
         rc.certify(claim_of("mean"), sizes={"n": 9})
     with pytest.raises(InputError, match="must be an upper or a lower bound"):
         rc.certify("fslora.unbiased", constant=True)
-    with pytest.raises(InputError, match="must look like n=2,d=1; found 'n:2'"):
+    with pytest.raises(InputError, match="must look like n=2,d=1, in 1 to 640 digits; found 'n:2'"):
         sizes_of_text(["n:2"])
-    for size in ("²", "٢", "-1", "", "9" * 5_000):
-        with pytest.raises(InputError, match="must look like n=2,d=1; found 'n=") as said:
+    for size in ("²", "٢", "-1", "", "10^20", "9" * 5_000):
+        with pytest.raises(InputError, match="n=2,d=1, in 1 to 640 digits; found 'n=") as said:
             sizes_of_text([f"n={size},d=1"])
         assert len(str(said.value)) < 130
     assert sizes_of_text(["n=2,d=1", "S=3"]) == {"n": 2, "d": 1, "S": 3}
+    # a size is compared with its range also where others are missing, and has any number of digits
+    large = sizes_of_text([f"n={10**20}"])
+    with pytest.raises(InputError, match="`n` must be from 1 to 4; found 1000000000"):
+        check_sizes(claim_of("mean"), large)
+    with pytest.raises(InputError, match="size `n` must be from 1 to 4; found 9"):
+        check_sizes(find_claims("affpcl.d1a")[0].entry, {"n": 9})
 
 
 def without_a_leaf(content: dict[str, Any]) -> None:
