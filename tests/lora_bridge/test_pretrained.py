@@ -176,6 +176,20 @@ def _with_a_scale_of_nan(data: bytes) -> bytes:
     return data[:at] + b"\xff" * 64 + data[at + 64 :]
 
 
+def _of_another_width(data: bytes) -> bytes:
+    """The file says that the perceptrons have 64 neurons, where they have 96."""
+    at = data.index(b"llama.feed_forward_length") + len(b"llama.feed_forward_length") + 4
+    return data[:at] + struct.pack("<I", 64) + data[at + 4 :]
+
+
+def _with_a_place_before_the_file(data: bytes) -> bytes:
+    """The first matrix says that it begins at 2^64 - 64, where 64 bits go round."""
+    name = b"token_embd.weight"
+    at = data.index(name) + len(name) + 4 + 2 * 8 + 4
+    return data[:at] + struct.pack("<Q", 2**64 - 64) + data[at + 8 :]
+
+
+@pytest.mark.filterwarnings("default")  # as for a user: a warning is a line more, and no error
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -190,6 +204,15 @@ def _with_a_scale_of_nan(data: bytes) -> bytes:
             _with_a_size("llama.vocab_size"),
             "its weights; found .*, which states vocab_size 10{9} w",
         ),
+        (
+            _of_another_width,
+            r"states \(64, 64\) where model.layers.0.mlp.down_proj.weight has \(64, 96\)$",
+        ),
+        (
+            lambda data: data.replace(b"blk.0.attn_q.weight", b"blk.0.attn_z.weight"),
+            r"all weights .*, which lacks model.layers.0.self_attn.q_proj.weight and 0 more",
+        ),
+        (_with_a_place_before_the_file, "whole GGUF file .*, which is cut or damaged"),
         (_with_a_scale_of_nan, "finite weights; found .*, which is damaged"),
         (_of_an_unknown_kind, "known quantisation; found .*250"),
         (lambda data: b"PK" + data[2:], "whole GGUF file .*magic"),
@@ -197,11 +220,12 @@ def _with_a_scale_of_nan(data: bytes) -> bytes:
     ],
 )
 def test_a_damaged_file_is_one_line_and_leaves_nothing(
-    damage: Any, message: str, file: Path, cache: Path
+    damage: Any, message: str, file: Path, cache: Path, recwarn: pytest.WarningsRecorder
 ) -> None:
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(InputError, match=message) as error:
         load_model(file)
+    assert not [str(one.message) for one in recwarn]
     assert str(file) in str(error.value)
     assert len(str(error.value).splitlines()) == 1
     assert os.listdir(cache) == []
