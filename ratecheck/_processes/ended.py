@@ -6,10 +6,14 @@ such a call is worth another try. What ends itself, or crashes, would do so agai
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import NoReturn, TypeVar
 
 from linsys.validate import InputError
 
@@ -81,12 +85,66 @@ def answer_of(future: Future[_T], what: str) -> _T:
         Exception: what it raised.
     """
     error = future.exception()
+    if isinstance(error, SystemExit):
+        raise _ended(what, f"it asks for exit code {_status(error)}") from None
     if error is None or not (_code(error) is not None or isinstance(error, BrokenProcessPool)):
         return future.result()
-    raise ProcessEnded(
-        f"{what} must be computed by a process that lasts; found that {in_words(error)}: what is "
-        "stored stays, the same command resumes"
-    ) from None
+    raise _ended(what, in_words(error)) from None
+
+
+@contextmanager
+def lasting(what: str) -> Iterator[None]:
+    """While this process computes something itself, its end is an error of that.
+
+    It is ended by ``sys.exit``, or by ``os._exit`` as Python code in the main thread calls it;
+    compiled code, other threads and processes that are begun here end as they do.
+
+    Args:
+        what: is computed, as a line on its process names it.
+
+    Raises:
+        ProcessEnded: it was to end, also where that was caught.
+
+    >>> with lasting("block k=1"):
+    ...     os._exit(3)
+    Traceback (most recent call last):
+    ratecheck._processes.ended.ProcessEnded: block k=1 must be computed by a process that lasts;
+    found that it asks for exit code 3: what is stored stays, the same command resumes
+    """
+    leave, own, asked = os._exit, os.getpid(), list[int]()
+
+    def ended(status: int) -> NoReturn:
+        if os.getpid() != own or threading.current_thread() is not threading.main_thread():
+            leave(status)
+        asked.append(status)
+        raise SystemExit(status)
+
+    main = threading.current_thread() is threading.main_thread()  # others may overlap
+    if main:
+        os._exit = ended
+    try:
+        yield
+    except SystemExit as error:
+        if os.getpid() != own:  # a copy of this process
+            raise
+        asked.append(_status(error))
+    finally:
+        if main:
+            os._exit = leave
+    if asked:
+        raise _ended(what, f"it asks for exit code {asked[0]}")
+
+
+def _ended(what: str, how: str) -> ProcessEnded:
+    return ProcessEnded(
+        f"{what} must be computed by a process that lasts; found that {how}: what is stored stays, "
+        "the same command resumes"
+    )
+
+
+def _status(error: SystemExit) -> int:
+    """The exit code that Python ends with."""
+    return error.code if isinstance(error.code, int) else int(error.code is not None)
 
 
 def _code(error: BaseException | None) -> int | None:

@@ -18,7 +18,7 @@ from ratecheck._discover import registry
 from ratecheck._experiment.model import Block, Columns, Config, Context, Experiment
 from ratecheck._experiment.table import Table
 from ratecheck._processes import elsewhere
-from ratecheck._processes.ended import answer_of
+from ratecheck._processes.ended import answer_of, lasting
 from ratecheck._processes.interrupts import Interrupted, Progress
 from ratecheck._processes.pool import call_in_processes, refuse_in_worker
 from ratecheck._run.metrics import Keeping, following
@@ -176,7 +176,8 @@ def _stored(
         inner = 1 if experiment.parallel == "blocks" else threads
         for position, (block, folder) in enumerate(todo):
             watch = _watch(board, position, keeping, block, partial(look, [position]))
-            columns, seconds = _timed(experiment, config, block, Context(inner, folder, watch))
+            with lasting(_in_words(experiment.id, block)):
+                columns, seconds = _timed(experiment, config, block, Context(inner, folder, watch))
             saved = result.save_shard(block, columns, seconds)
             result.note(block, seconds)
             yield position, saved

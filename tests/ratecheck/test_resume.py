@@ -18,6 +18,7 @@ import pytest
 
 import ratecheck as rc
 from ratecheck._discover import registry
+from ratecheck._processes.ended import ProcessEnded
 from ratecheck._processes.interrupts import Interrupted
 from ratecheck._run.runner import run
 from ratecheck._store.store import Store
@@ -258,6 +259,44 @@ def test_an_experiment_whose_process_is_killed_costs_no_other(
     )
     assert (said.code, said.err) == (1, f"ratecheck: {ENDED}\n")
     assert {one["experiment"] for one in json.loads(said.out)} == {"mine/later"}
+
+
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ("os._exit(3)", 3),
+        ("os._exit(0)", 0),
+        ("exit()", 0),
+        ("raise SystemExit('a text')", 1),
+        ("try:\n            os._exit(3)\n        except BaseException:\n            pass", 3),
+    ],
+)
+def test_a_block_that_ends_its_process_is_a_line(
+    tmp_path: Path, ends: str, code: int, threads: int
+) -> None:
+    path = tmp_path / "ends.py"
+    path.write_text(KILLED.replace("os.kill(os.getpid(), signal.SIGKILL)", ends))
+    path.with_name("kills").write_text("1")
+    experiment, leave = registry.find_experiment(str(path)), os._exit
+    config, store = experiment.profiles["quick"], Store(tmp_path / "out")
+    with pytest.raises(ProcessEnded, match=f"block k=1 of mine/killed .* exit code {code}: what"):
+        run(experiment, config, store, threads=threads, reference=str(path))
+    assert os._exit is leave
+    assert list(run(experiment, config, store)["x"]) == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="copies of POSIX")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # it may have threads
+def test_processes_that_a_block_begins_end_as_they_do(tmp_path: Path) -> None:
+    path = tmp_path / "copies.py"
+    ends = "if (copy := os.fork()) == 0:\n            os._exit(1)\n        "
+    ends += "assert os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1]) == 1"
+    path.write_text(KILLED.replace("os.kill(os.getpid(), signal.SIGKILL)", ends))
+    path.with_name("kills").write_text("1")
+    experiment = registry.find_experiment(str(path))
+    table = run(experiment, experiment.profiles["quick"], Store(tmp_path / "out"))
+    assert list(table["x"]) == [0.0, 1.0, 2.0]
 
 
 def test_processes_over_blocks_give_the_numbers_of_one_process(tmp_path: Path) -> None:
