@@ -27,6 +27,8 @@ __all__ = ["Branching", "divided", "grown", "is_over", "replay"]
 
 #: Boxes that are divided at once, and the most that may wait.
 BATCH, MOST = 384, 400_000
+#: Simple numbers have at most so many decimals.
+_DECIMALS = 12
 #: What reading a file raises that is damaged, or is not there.
 _DAMAGED = (OSError, ValueError, KeyError, EOFError, zlib.error, BadZipFile)
 #: A leaf of the tree; other codes are one more than the coordinate that is divided.
@@ -79,6 +81,19 @@ class Branching:
         whole = [one.kind == "whole" for one in self.problem.cover.coordinates]
         middle[whole] = np.floor(middle[whole])
         return middle
+
+    def simplest(self, count: int) -> Numbers:
+        """The shortest decimals in the boxes that are to be divided first, (k, count) or fewer.
+
+        A function that compares with a number is another one there, or at an end.
+        """
+        at = self._first(min(count, len(self.ratio)))
+        low, high = self.low[:, at], self.high[:, at]
+        found = self.middles(count)
+        for digits in range(_DECIMALS, -1, -1):
+            shorter = np.round((low + high) / 2, digits)
+            found = np.where((low <= shorter) & (shorter <= high), shorter, found)
+        return found
 
     def _first(self, some: int) -> Any:
         """Numbers of the boxes with the largest constants; where none is known the larger box."""

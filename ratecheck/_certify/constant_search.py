@@ -46,9 +46,9 @@ _FIRST, _OTHERS = 0.2, 0.5
 #: A certificate states the constant of the search and this share of it, against rounding; or, where
 #: the checker's way through the tree needs more, the second one, far below the 1 % that counts.
 _MARGIN, _SLACK = 1e-9, 4e-4
-#: The claim is evaluated in the middles of so many of the worst boxes at each step; where that
-#: finds larger ratios than were to be proved, the search begins anew, so often at most.
-_MIDDLES, _RESTARTS = 8, 12
+#: The claim is evaluated in so many of the worst boxes at each step; where that finds larger
+#: ratios than were to be proved, the search begins anew, so often at most.
+_POINTS, _RESTARTS = 8, 12
 #: Seconds after which a search is kept once more, so that a kill loses no more.
 _KEPT = 10.0
 #: A tree that is found level by level has at most so many times the boxes of the first one.
@@ -112,8 +112,8 @@ class _Larger(Exception):
 class _Over:
     """Branch and bound for one claim, above a ratio that was found.
 
-    The claim is evaluated at the middles of the boxes in which its constant is largest: a larger
-    ratio there is what is proved from then on, and one above 1 breaks the bound.
+    The claim is evaluated at points of the boxes in which its constant is largest: a larger ratio
+    there is what is proved from then on, and one above 1 breaks the bound.
     """
 
     def __init__(
@@ -181,7 +181,8 @@ class _Over:
         start, kept = time.process_time(), time.monotonic()
         try:
             while not branching.done and time.process_time() - start < seconds:
-                self._try_middles(branching)
+                if self.low.ratio <= 1 + EXCESS:  # or else it is broken, and by how much is asked
+                    self._try_points(branching)
                 branching.step()
                 gap = self.low.ratio, branching.proved
                 self.doing(len(branching.codes), len(branching.ratio), gap)
@@ -194,15 +195,13 @@ class _Over:
             return str(error)
         return ""
 
-    def _try_middles(self, branching: Branching) -> None:
-        """Evaluate the claim at the middles of the worst boxes.
+    def _try_points(self, branching: Branching) -> None:
+        """Evaluate the claim at the middles of the worst boxes, and at simple numbers in them.
 
         Raises:
             Broken: it is violated there.
             _Larger: a ratio there is above the target.
         """
-        if self.low.ratio > 1 + EXCESS:  # it is broken, and by how much is asked
-            return
         one = _tightest(self.claim, self.low.sizes, branching)
         if one is None or one.ratio <= self.low.ratio:
             return
@@ -226,6 +225,8 @@ class _Over:
                 alike = independent([*made.alike, *error.alike])
                 made = problem(self.claim, self.low.sizes, alike, made.cover.charts)
                 branching = Branching(made, branching.target)
+        with contextlib.suppress(_Larger):  # what is left is not divided any more
+            self._try_points(branching)
         searched = [branching]
         left = limit - (time.process_time() - start)
         self._save(branching)  # one that is over, too, until its certificate is stored
@@ -300,16 +301,16 @@ class _Over:
 
 
 def _tightest(claim: Claim, sizes: Sizes, branching: Branching) -> Largest | None:
-    """The largest ratio at the middles of the worst boxes; None where nothing is known there.
+    """The largest ratio at some points of the worst boxes; None where nothing is known there.
 
     Raises:
         Broken: the claim is violated at one.
     """
     space, cover = claim.space, branching.problem.cover
     found: list[Fields] = []
-    for middle in branching.middles(_MIDDLES).T:
+    for point in [*branching.middles(_POINTS).T, *branching.simplest(_POINTS).T]:
         with contextlib.suppress(Fault):
-            fields = cover.instance(middle)
+            fields = cover.instance(point)
             found += [fields] if space.meets(fields)[0] else []
     if not found:
         return None

@@ -89,7 +89,8 @@ def certify(
 
     Raises:
         InputError: extra ``certify`` is not installed, the instance has other fields, the claim has
-            other sizes or no constant, or this is no claim.
+            other sizes or no constant, this is no claim, ``sizes`` without ``constant``, or
+            ``constant`` with an instance.
 
     >>> from ratecheck import claim, interval
     >>> @claim(id="mine.root", source="", kind="upper", text="", fields={"x": interval()})
@@ -106,9 +107,13 @@ def certify(
     """
     claim = claim if isinstance(claim, Entry) else entry_of(claim)
     item = _item(claim)
-    check_number("limit", limit, low=0)
+    check_number("limit", limit, low=0, low_open=True)
     check_flag("constant", constant)
-    if constant or sizes is not None:
+    if sizes is not None and not constant:
+        raise InputError("`constant` must be True with `sizes`; found False")
+    if instance is not None and constant:
+        raise InputError("`instance` must be left out with `constant`; found one")
+    if constant:
         return prove_constant(item, sizes, limit)
     if instance is None:
         return add_formula(search_and_prove(item, limit), item, limit)

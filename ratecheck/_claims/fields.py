@@ -84,7 +84,7 @@ class Field:
     def decode(self, controls: Numbers, elements: Numbers) -> Numbers:
         """Values at coordinates: controls (B, 1) and elements (B, *shape) to values (B, *shape)."""
         low, high = self._logs
-        factor = np.exp(low + controls[:, 0] * (high - low))
+        factor = np.clip(np.exp(low + controls[:, 0] * (high - low)), *self.magnitude)
         return np.asarray(_along_first_axis(factor, elements) * (2 * elements - 1))
 
     @cached_property
@@ -289,12 +289,13 @@ class Contraction(Ball):
 
 
 def reals(*axes: Axis, magnitude: tuple[float, float] = (0.01, 100.0)) -> Field:
-    """Real numbers in [-m, m], with m from ``magnitude`` on a logarithmic scale.
+    """Real numbers, drawn from [-m, m], with m from ``magnitude`` on a logarithmic scale.
 
     Args:
         axes: names of sizes, or fixed lengths: of ("n", 3) an instance has shape (n, 3); without
             any it is a number.
-        magnitude: the least and the largest m.
+        magnitude: the least and the largest m. Other real numbers are instances as well, which a
+            certificate may name; for numbers that end somewhere take ``rc.interval``.
 
     Raises:
         InputError: an axis that is no name and no length, or a range that is empty or not positive.

@@ -673,7 +673,11 @@ def certify(
         return
     _say_where(out.parent)
     with scheduled(scheduler, out, workers):
-        if constant or sizes:
+        if sizes and not constant:
+            from linsys.validate import InputError
+
+            raise InputError("`--sizes` must stand beside `--constant`; found no --constant")
+        if constant:
             from ratecheck._commands import certify_constants
 
             certify_constants.prove(

@@ -40,6 +40,13 @@ def decoded(field: rc.Field) -> np.ndarray:
     )
 
 
+def test_real_numbers_are_drawn_from_the_magnitude_that_is_documented() -> None:
+    """e^(log 3) is above 3 in float64, where 9 - x^2 would be negative."""
+    for largest in (3.0, 10.0, 100.0):
+        drawn = rc.reals(magnitude=(1.0, largest)).decode(np.ones((1, 1)), np.array([1.0]))
+        assert drawn == largest
+
+
 @pytest.mark.parametrize("name", FIELDS)
 def test_all_genes_decode_into_the_domain(name: str) -> None:
     values = decoded(FIELDS[name])

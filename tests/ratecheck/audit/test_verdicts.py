@@ -17,7 +17,8 @@ import pytest
 
 import ratecheck as rc
 from linsys import InputError
-from linsys.linalg import is_precise, norm
+from linsys.linalg import is_precise, norm, precise, precision
+from ratecheck._claims import precise_numbers
 from ratecheck._claims.claim import VERDICTS
 from ratecheck._search import search as search_module
 from ratecheck._search.search import Search
@@ -51,6 +52,20 @@ def test_a_ratio_that_only_float64_knows_says_so() -> None:
     assert verdict.verdict == "holds"
     assert verdict.ratio == pytest.approx(2 / 3)
     assert verdict.reason.startswith("ratio in float64 only: measure ")
+
+
+def test_a_constant_is_the_decimal_that_it_is_written_as(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance's 0.1 is a decimal, and the float64 of 0.1 is larger."""
+    space = rc.Space(fields={"x": rc.positive(low=0.1, high=10)})
+    least = upper(lambda s: (np.where(s.x < 0.1, 2, 1), 1), space)
+    assert rc.judge(least).verdict == "holds"
+    with precision(40):
+        tenth = precise([0.1])
+        nothing = [(tenth + 0.2) * 0.3 / 0.09 - 1, 0.3 / tenth - 3, 0.3 - tenth * 3, tenth % 0.05]
+        assert all(abs(x) < 1e-35 for x in np.ravel(nothing))
+        assert abs(tenth * 2**0.5 - precise(["2"]) ** 0.5 / 10) > 1e-20  # 2**0.5 was rounded
+    monkeypatch.setattr(precise_numbers, "_meant", lambda value, bits: value)  # mutation
+    assert rc.judge(least).verdict == "violated"
 
 
 def test_what_float64_cannot_tell_apart_is_no_violation() -> None:

@@ -133,3 +133,15 @@ def nearly(x: Any) -> rc.Sides:
 def share(x: Any, y: Any, z: Any) -> rc.Sides:
     """x <= x + y + z, with 0.01 to 100 for each: the best constant is 5000 / 5001."""
     return x, x + y + z
+
+
+@PAPER.upper("point", ref="26", on={"x": rc.interval()})
+def point(x: Any) -> rc.Sides:
+    """False at 3/10 alone."""
+    return np.where(x == 0.3, 5, x), 1
+
+
+@PAPER.upper("count", ref="27", on={"k": rc.whole_numbers(low=0, high=1000), "x": rc.interval()})
+def count(k: Any, x: Any) -> rc.Sides:
+    """False at one of a thousand whole numbers."""
+    return (5 if k == 613 else 1) * x, 1

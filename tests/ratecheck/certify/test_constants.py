@@ -110,14 +110,16 @@ def test_what_is_not_enclosed_says_why() -> None:
     assert reason.startswith("the limit ended it; nothing is known where x in [")
 
 
-@pytest.mark.parametrize("name", slow_but(["wedge"], ["disk", "wedge"]))
+@pytest.mark.parametrize(
+    "name", slow_but(["wedge", "point", "count"], ["disk", "wedge", "point", "count"])
+)
 def test_a_bound_that_is_false_in_a_small_place_is_broken(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proof = prove_constant(ITEMS[name], limit=20.0)
     assert proof.certificate is not None
     assert proof.certificate["kind"] == "counterexample"
-    assert proof.reason.startswith("the attempt at a proof broke the claim: x = ")
+    assert proof.reason.startswith("the attempt at a proof broke the claim: ")
     assert verify(dict(proof.certificate)).startswith("violated: ")
     assert of_certificate(proof.certificate) == Evidence.FALSE
     assert "proved false by exact rationals; " in line(proof)
@@ -193,7 +195,13 @@ def test_bad_input_is_one_line() -> None:
     with pytest.raises(InputError, match=r"`sizes` must be of \['n'\]; found \['m'\]"):
         rc.certify(claim_of("mean"), constant=True, sizes={"m": 2})
     with pytest.raises(InputError, match="size `n` must be from 1 to 4; found 9"):
-        rc.certify(claim_of("mean"), sizes={"n": 9})
+        rc.certify(claim_of("mean"), constant=True, sizes={"n": 9})
+    with pytest.raises(InputError, match="`constant` must be True with `sizes`; found False"):
+        rc.certify(claim_of("mean"), sizes={"n": 2})
+    with pytest.raises(InputError, match="`instance` must be left out with `constant`"):
+        rc.certify(claim_of("mean"), {"x": [1.0]}, constant=True)
+    with pytest.raises(InputError, match="`limit` must be a number in \\(0, inf\\)"):
+        rc.certify(claim_of("mean"), limit=0)
     with pytest.raises(InputError, match="must be an upper or a lower bound"):
         rc.certify("fslora.unbiased", constant=True)
     with pytest.raises(InputError, match="must look like n=2,d=1, in 1 to 640 digits; found 'n:2'"):
@@ -508,6 +516,8 @@ def test_parts_of_a_range_leave_out_nothing() -> None:
 
 def test_the_command_prints_writes_and_checks(tmp_path: Path) -> None:
     run = CliRunner().invoke
+    result = run(app, ["certify", f"{FILE}::bounds.mean", "--sizes", "n=2", "--out", str(tmp_path)])
+    assert "`--sizes` must stand beside `--constant`" in str(result.exception)
     arguments = ["certify", f"{FILE}::bounds.mean", "--constant", "--sizes", "n=2"]
     result = run(app, [*arguments, "--out", str(tmp_path), "--limit", "20"])
     assert result.exit_code == 0, result.output
