@@ -69,10 +69,11 @@ class Branching:
         """Whether the target is proved."""
         return not len(self.ratio)
 
-    def worst(self) -> str:
-        """A box in which nothing better is known, by the names of its coordinates."""
+    def worst(self) -> tuple[str, Numbers]:
+        """A box in which nothing better is known, by the names of its coordinates; its middle."""
         at = int(np.argmax(self.ratio))
-        return self.problem.cover.named(self.low[:, at], self.high[:, at])
+        low, high = self.low[:, at], self.high[:, at]
+        return self.problem.cover.named(low, high), (low + high) / 2
 
     def middles(self, count: int) -> Numbers:
         """The middles of the boxes that are to be divided first, (k, count) or fewer."""

@@ -49,6 +49,8 @@ _MARGIN, _SLACK = 1e-9, 4e-4
 #: The claim is evaluated in so many of the worst boxes at each step; where that finds larger
 #: ratios than were to be proved, the search begins anew, so often at most.
 _POINTS, _RESTARTS = 8, 12
+#: A side that is smaller than this is near zero.
+_NOTHING = 1e-6
 #: Seconds after which a search is kept once more, so that a kill loses no more.
 _KEPT = 10.0
 #: A tree that is found level by level has at most so many times the boxes of the first one.
@@ -237,11 +239,26 @@ class _Over:
                 searched.insert(0, closer)
         for one in sorted(searched, key=lambda branching: branching.proved):
             if np.isfinite(one.proved) and (certificate := self._confirmed(one)):
-                gap = "" if one.done else f"the gap is where {one.worst()}"
+                gap = "" if one.done else f"the gap is where {one.worst()[0]}"
                 return certificate, gap
         if np.isfinite(branching.proved):
             return None, "the tree that was found is not confirmed where it is evaluated anew"
-        return None, reason or f"the limit ended it; nothing is known where {branching.worst()}"
+        return None, reason or f"the limit ended it; nothing is known {self._where(branching)}"
+
+    def _where(self, branching: Branching) -> str:
+        """A box of which nothing is known, and what the sides are there that may be the reason."""
+        named, middle = branching.worst()
+        try:
+            fields = branching.problem.cover.instance(middle)
+            sides = evaluate(self.claim, Batch(self.claim.space, fields, self.low.sizes))
+        except Fault:
+            return f"where {named}"
+        measured, bound = float(sides.measured[0]), float(sides.bound[0])
+        largest = max(abs(measured), abs(bound))
+        if largest < _NOTHING:
+            return f"where {named}; both sides are near zero there"
+        larger = bound if self.claim.relation == "<=" else measured
+        return f"where {named}" + "; the larger side is negative there" * (larger < 0)
 
     def _confirmed(self, branching: Branching) -> dict[str, Any] | None:
         """The certificate, if the checker's way through the tree proves it.

@@ -108,6 +108,7 @@ def test_what_is_not_enclosed_says_why() -> None:
     content, reason = enclosed("vanishes", 2.0)
     assert content is None
     assert reason.startswith("the limit ended it; nothing is known where x in [")
+    assert reason.endswith("; both sides are near zero there")
 
 
 @pytest.mark.parametrize(
