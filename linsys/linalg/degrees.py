@@ -375,7 +375,10 @@ def as_rational(value: Any) -> Any:
         return value
     if isinstance(value, float):
         if reach(value) > 0:
-            raise NotRational(f"the constant {value!r}")
+            raise NotRational(
+                f"the constant {float(value)!r} was rounded: write x / 3 for 1 / 3 * x, and "
+                "np.sqrt(2 + 0 * x) for math.sqrt(2)"
+            )
         return Rational(float(value))
     if isinstance(value, int | np.integer | np.bool_):
         return Rational(int(value))

@@ -66,8 +66,11 @@ _EXACT = "exact moments within a measure: rc.LinearRecursion or linsys.affine"
 _ONE = "a single number becomes an array by np.array([x])"
 #: What to do where only an integer will do.
 _WHOLE = "int(n) makes an integer of a whole number that is one of an array or was computed"
-#: What to do about errors that most users meet once, by a part of their text.
+#: What to do where NumPy's function has no rule for such numbers.
+_HYPOT = "np.sqrt(x**2 + y**2) is np.hypot(x, y)"
+#: What to do about errors that most users meet once, by a part of their text; the first one counts.
 _HINTS = {
+    "object has no attribute 'hypot'": _HYPOT,
     "cannot be interpreted as an integer": _WHOLE,
     "only integer scalar arrays can be converted to a scalar index": _WHOLE,
     "only integers, slices": _WHOLE,
@@ -119,7 +122,7 @@ def call(what: str, function: Callable[..., Any], *args: Any, index: int = 0) ->
             raise
         said = f": {error}" if str(error) else ""
         text = " ".join(f"{what} raised {type(error).__name__}{said}".split())
-        added = [hint for sign, hint in _HINTS.items() if sign in text]
+        added = [hint for sign, hint in _HINTS.items() if sign in text][:1]
         left = leaves(error)
         if left:
             unknown = called(error) or "float(), math and np.linalg"
