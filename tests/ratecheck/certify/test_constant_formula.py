@@ -34,15 +34,20 @@ BOUNDS = "tests/ratecheck/certify/bounds.py"
 CARRIED = ["mean", "product", "cosh", "scaled", "whole", "nearly"]
 
 
-@cache
-def text_of(name: str) -> str:
+def proved(name: str) -> dict[str, Any]:
     (item,) = find_claims([f"{BOUNDS}::bounds.{name}"])
     found = prove_constant(item, limit=20).certificate
     assert found is not None
-    return json.dumps(found)
+    return dict(found)
+
+
+@cache
+def text_of(name: str) -> str:
+    return json.dumps(proved(name))
 
 
 def certificate(name: str) -> dict[str, Any]:
+    """What is proved of a constant, once."""
     return dict(json.loads(text_of(name)))
 
 

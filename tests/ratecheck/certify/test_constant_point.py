@@ -30,6 +30,7 @@ from tests.ratecheck.certify.test_constant_formula import (
     QUARTER,
     certificate,
     given,
+    proved,
 )
 
 UNIT = [[["0", "1"]]]
@@ -336,7 +337,7 @@ def test_both_ends_are_shown_without_the_project(paper: str, tmp_path: Path) -> 
 
 def test_a_constant_without_a_point_keeps_its_formula(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constant_formula, "points", lambda *_: [])
-    content = certificate("product")
+    content = proved("product")
     assert "formula" in content
     assert "at" not in content
     assert verify(content)
