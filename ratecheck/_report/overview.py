@@ -28,11 +28,12 @@ EVERY_ROW = "Every claim: the same command with --verbose (-v)"
 _CONSTANT, _BEFORE = "its constant: ", 7
 #: So much that is unexpected is told in full; so many claims are named for a reason, and in a line.
 _IN_FULL, _NAMED, _IN_A_LINE = 3, 3, 8
-#: As what verdicts count that say nothing false; others by their own names.
-_KINDS = {"holds": "hold", "consistent": "hold", "faster than stated": "hold"}
+#: Columns of verdicts that say nothing false, each with its own as in the line of all claims below;
+#: others have their own names.
+_KINDS = {"holds": "hold", "consistent": "consistent", "faster than stated": "faster"}
 #: What is counted of a section.
 _OTHERS = tuple(name for name in VERDICTS if name not in _KINDS)
-_COLUMNS = ("claims", "hold", "false", *_OTHERS, "unexpected")
+_COLUMNS = ("claims", *_KINDS.values(), "false", *_OTHERS, "unexpected")
 #: Columns between two of the table; and of a name or a reason at least, on whatever terminal.
 _GAP, _LEAST = 3, 12
 
@@ -76,7 +77,8 @@ def _table(results: Sequence[Result], screen: Console, room: int) -> Table:
     columns = [name for name in _COLUMNS if any(name in numbers for numbers in counts)]
     most = screen.width - sum(len(name) + _GAP for name in columns) - _GAP
     names = _cut([*groups] if papers else _without_paper([*groups]), max(most, _LEAST))
-    last_first = [name for name in reversed(columns) if name not in ("claims", "hold")]
+    plain = ("claims", *_KINDS.values())
+    last_first = [name for name in reversed(columns) if name not in plain]
     weights = [tuple(numbers[name] for name in last_first) for numbers in counts]
 
     def make(number: int) -> Table:

@@ -85,9 +85,10 @@ def test_an_error_is_counted_as_one_even_where_the_claim_is_false(many: Path) ->
     assert numbers == {"claims": 1, "error": 1, "unexpected": 1}
 
 
-def test_what_is_faster_than_stated_holds_and_the_rest_has_its_own_name(many: Path) -> None:
+def test_the_table_counts_what_the_line_of_all_claims_counts(many: Path) -> None:
     item = next(item for item in find_claims([str(many)]) if item.id == "many.c1")
-    for verdict, column in (("faster than stated", "hold"), ("not decided", "not decided")):
+    same = {name: name for name in ("consistent", "not decided")}
+    for verdict, column in {"holds": "hold", "faster than stated": "faster", **same}.items():
         numbers = overview._numbers([Result(item, rc.Verdict(item.id, verdict), "quick", 0)])
         assert numbers[column] == 1
         assert set(numbers) <= set(overview._COLUMNS)
@@ -285,10 +286,16 @@ def test_rows_that_do_not_fit_are_counted_in_one(
     overview.show_verdicts(judged, Records(tmp_path, writable=False))
     lines = capsys.readouterr().out.splitlines()
     (end,) = (k for k, line in enumerate(lines) if line.split()[1:2] == ["others"])
-    cells = [line.split()[-4:] for line in lines[2 : end + 1]]
-    totals = [sum(int(row[k]) for row in cells) for k in range(4)]
-    assert totals == [len(judged), *totals[1:]]
-    assert totals[0] == sum(totals[1:])
+    names = "claims   hold   consistent   false   not checked"
+    assert lines[0].endswith(names)
+    cells = [line.split()[-5:] for line in lines[2 : end + 1]]
+    totals = dict(
+        zip(names.split("   "), (sum(map(int, c)) for c in zip(*cells, strict=True)), strict=True)
+    )
+    assert totals.pop("claims") == len(judged) == sum(totals.values())
+    del totals["false"]  # several words below
+    said = " ".join(f"{number} {name}," for name, number in totals.items())
+    assert f"{len(judged)} claims: {said}" in " ".join(lines)
 
 
 @pytest.mark.parametrize("paper", papers.installed())
