@@ -188,16 +188,17 @@ def _check_shown(certificate: Mapping[str, Any], path: Path) -> None:
         found = f"{certificate['kind']!r:.40} in that of {certificate['id']:.80}"
         raise InputError(f"{path} must have kinds among {', '.join(_KINDS)}; found {found}")
     try:
+        _check_values(certificate)
         in_words(certificate)
         tables({"certificates": [certificate], "unproved": []})
         enclosed({"certificates": [certificate]})
         strength(certificate)
-        _check_values(certificate)
     except (ValueError, AttributeError, *_DAMAGED) as error:
-        found = f"{type(error).__name__}: {error}"
+        known = isinstance(error, InputError)
+        found = f"{error}" if known else f"{f'{type(error).__name__}: {error}':.80}"
         name = certificate["id"]
         raise InputError(
-            f"{path} must hold whole certificates; found that of {name:.80} damaged ({found:.80})"
+            f"{path} must hold whole certificates; found that of {name:.80} damaged ({found})"
         ) from None
 
 
@@ -205,36 +206,56 @@ def _check_values(certificate: Mapping[str, Any]) -> None:
     """Refuse values that no certificate has; those that one may have are read as they are.
 
     Raises:
-        ValueError: there are some; or what reading a certificate raises that is damaged.
+        InputError: there are some: what was expected, and what was found.
+        ValueError: or what reading a certificate raises that is damaged.
     """
-    kind = certificate["kind"]
-    right = 0 <= certificate.get("seconds", 0) < math.inf
+    kind, seconds = certificate["kind"], certificate.get("seconds", 0)
+    _demand(0 <= seconds < math.inf, "seconds", "a finite number of at least 0", seconds)
     if kind == "constant":
-        low, high = map(Fraction, certificate["ratio"])
-        right &= 0 <= low <= high and _are_sizes(certificate["sizes"])
-        right &= certificate["boxes"] >= 1
+        ends = certificate["ratio"]
+        low, high = map(Fraction, ends)
+        _demand(0 <= low <= high, "ratio", "two numbers of at least 0 in order", ends)
+        _demand_sizes("sizes", certificate["sizes"])
+        boxes = certificate["boxes"]
+        _demand(boxes >= 1, "boxes", "at least 1", boxes)
     elif kind == "quadratic":
-        right &= Fraction(certificate["excess"]) >= 0
+        excess = certificate["excess"]
+        _demand(Fraction(excess) >= 0, "excess", "at least 0", excess)
     elif kind == "identity":
-        sizes = [*certificate["sizes"], *certificate.get("every_branch", ())]
-        right &= certificate["log2_chance"] < 0 and all(map(_are_sizes, sizes))
+        chance = certificate["log2_chance"]
+        _demand(chance < 0, "log2_chance", "below 0, as of a chance below 1", chance)
+        for name in ("sizes", "every_branch"):
+            for sizes in certificate.get(name, ()):
+                _demand_sizes(name, sizes)
     else:
-        relation, cases = certificate.get("relation"), certificate["cases"]
-        right &= bool(cases) and all(_are_apart(case, relation) for case in cases)
-    if not right:
-        raise ValueError("values that no certificate has")
+        cases = certificate["cases"]
+        _demand(bool(cases), "cases", "at least one", cases)
+        for case in cases:
+            _demand_apart(case, certificate.get("relation") or "==")
 
 
-def _are_sizes(sizes: Mapping[str, Any]) -> bool:
-    return all(type(size) is int and size >= 0 for size in sizes.values())
+def _demand(is_so: bool, name: str, expected: str, found: Any) -> None:
+    if not is_so:
+        raise InputError(f"`{name}` must be {expected}; found {found!r:.60}")
 
 
-def _are_apart(case: Mapping[str, Any], relation: str | None) -> bool:
-    """Whether the two sides of a case are in intervals that break a relation."""
+def _demand_sizes(name: str, sizes: Mapping[str, Any]) -> None:
+    """Refuse sizes that are no whole numbers from 0 on."""
+    for axis, size in sizes.items():
+        expected = f"whole numbers of at least 0, `{axis:.20}` too"
+        _demand(type(size) is int and size >= 0, name, expected, size)
+
+
+def _demand_apart(case: Mapping[str, Any], relation: str) -> None:
+    """Refuse a case whose two sides are not in intervals that break a relation."""
+    for side in ("measured", "bound"):
+        start, end = map(Fraction, case[side])
+        _demand(start <= end, side, "an interval, its lower end first", case[side])
     (low, high), (least, most) = (map(Fraction, case[side]) for side in ("measured", "bound"))
     above, below = low > most, high < least
-    broken = {"<=": above, ">=": below}.get(relation or "", above or below)
-    return low <= high and least <= most and broken
+    broken = {"<=": above, ">=": below}.get(relation, above or below)
+    where = {"<=": "above", ">=": "below"}.get(relation, "apart from")
+    _demand(broken, "measured", f"{where} `bound`", [case["measured"], case["bound"]])
 
 
 def in_words(certificate: Mapping[str, Any], premises: Premises = None) -> str:

@@ -174,16 +174,49 @@ def test_what_papers_keep_has_values_that_certificates_have(paper: str) -> None:
     assert len(certificates.read(folder)["certificates"]) > 60
 
 
-#: Values of each kind that no certificate has.
-ODD: dict[str, list[tuple[str, Any]]] = {
+#: Values of each kind that no certificate has, and what is said of them.
+ODD: dict[str, list[tuple[str, Any, str]]] = {
     "constant": [
-        *(("ratio", ["2", "1"]), ("ratio", ["-1", "1"]), ("ratio", ["1", "one"])),
-        *(("sizes", {"n": -1}), ("sizes", {"n": 1.5}), ("sizes", {"n": True}), ("boxes", 0)),
-        *(("seconds", -1.0), ("seconds", float("nan")), ("kind", "proof")),
+        (
+            "ratio",
+            ["2", "1"],
+            "`ratio` must be two numbers of at least 0 in order; found ['2', '1']",
+        ),
+        ("ratio", ["-1", "1"], "two numbers of at least 0 in order; found ['-1', '1']"),
+        ("ratio", ["1", "one"], "(ValueError: Invalid literal for Fraction: 'one')"),
+        ("sizes", {"n": -1}, "`sizes` must be whole numbers of at least 0, `n` too; found -1"),
+        ("sizes", {"n": 1.5}, "at least 0, `n` too; found 1.5"),
+        ("sizes", {"n": True}, "at least 0, `n` too; found True"),
+        ("boxes", 0, "`boxes` must be at least 1; found 0"),
+        ("seconds", -1.0, "`seconds` must be a finite number of at least 0; found -1.0"),
+        ("seconds", float("nan"), "must be a finite number of at least 0; found nan"),
+        ("kind", "proof", "must have kinds among counterexample, "),
     ],
-    "counterexample": [("cases", []), ("cases", [{"measured": ["1", "1"]}])],
-    "identity": [("log2_chance", 0), ("sizes", [{"n": -1}]), ("log2_chance", "low")],
-    "quadratic": [("excess", "-1/2"), ("excess", "much"), ("theorem", [])],
+    "counterexample": [
+        ("cases", [], "`cases` must be at least one; found []"),
+        ("cases", [{"measured": ["1", "1"]}], "(KeyError: 'bound')"),
+        (
+            "cases",
+            [{"measured": ["3", "2"], "bound": ["1", "1"]}],
+            "`measured` must be an interval, its lower end first; found ['3', '2']",
+        ),
+        (
+            "cases",
+            [{"measured": ["2", "3"], "bound": ["1", "0"]}],
+            "`bound` must be an interval, its lower end first; found ['1', '0']",
+        ),
+    ],
+    "identity": [
+        ("log2_chance", 0, "`log2_chance` must be below 0, as of a chance below 1; found 0"),
+        ("sizes", [{"n": -1}], "`sizes` must be whole numbers of at least 0, `n` too; found -1"),
+        ("every_branch", [{"n": 0.5}], "`every_branch` must be whole numbers of at least 0, `n` t"),
+        ("log2_chance", "low", "(TypeError: "),
+    ],
+    "quadratic": [
+        ("excess", "-1/2", "`excess` must be at least 0; found '-1/2'"),
+        ("excess", "much", "(ValueError: Invalid literal for Fraction: 'much')"),
+        ("theorem", [], "(TypeError: "),
+    ],
 }
 
 
@@ -195,11 +228,13 @@ def test_values_that_no_certificate_has_are_a_line(kind: str) -> None:
     one = next(one for one in whole["certificates"] if one["kind"] == kind)
     path = write({"certificates": [one], "unproved": []})
     assert certificates.read(path.parent)["certificates"] == [one]
-    for name, value in ODD[kind]:
+    for name, value, said in ODD[kind]:
         write({"certificates": [{**one, name: value}], "unproved": []})
         with pytest.raises(InputError, match=r"certificates\.json must h") as error:
             certificates.read(path.parent)
         assert one["id"] in str(error.value)
+        assert said in str(error.value)
+        assert len(str(error.value).splitlines()) == 1
 
 
 def test_sides_of_a_counterexample_have_to_be_apart() -> None:
@@ -218,7 +253,8 @@ def test_sides_of_a_counterexample_have_to_be_apart() -> None:
             if one["relation"] == "==" and wrong is swapped:
                 certificates.read(Path("kept"))
                 continue
-            with pytest.raises(InputError, match="values that no certificate has"):
+            word = {"<=": "above", ">=": "below"}.get(one["relation"], "apart from")
+            with pytest.raises(InputError, match=f"`measured` must be {word} `bound`; found "):
                 certificates.read(Path("kept"))
     assert {"<=", ">="} <= seen
 
