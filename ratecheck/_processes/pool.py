@@ -285,12 +285,13 @@ def _nothing() -> None:
 @contextlib.contextmanager
 def _ctrl_c_held_back() -> Iterator[None]:
     """Ctrl-C waits until the block is over; threads and processes begun in it never hear it."""
-    main = threading.current_thread() is threading.main_thread()
-    if not (main and hasattr(signal, "pthread_sigmask")):
+    if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # what is begun here inherits the mask; other threads of this process need the handler
-    with interrupts.held_back():
+    # what is begun here inherits the mask; other threads of this process need the handler, which
+    # only the main one may set
+    main = threading.current_thread() is threading.main_thread()
+    with interrupts.held_back() if main else contextlib.nullcontext():
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield

@@ -8,6 +8,7 @@ import math
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -48,6 +49,25 @@ def one(instance):
                 pass
         compiled.append(True)
     return instance.x, 1
+"""
+
+
+#: Whether the workers that a thread begins hear Ctrl-C.
+FROM_A_THREAD = """
+import signal, threading
+import ratecheck as rc
+
+def is_deaf(number):
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+def begin():
+    for _, future in rc.call_in_processes(is_deaf, [(1,), (2,)], 2):
+        print(future.result())
+
+if __name__ == "__main__":
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
 """
 
 
@@ -362,3 +382,11 @@ def test_a_worker_raises_what_can_be_read(
 
     with pytest.raises(seen, match=words):
         pool.call_in_worker(fails, ())
+
+
+def test_workers_that_a_thread_begins_never_hear_ctrl_c(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(FROM_A_THREAD)
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "True"]
