@@ -107,7 +107,7 @@ def certify(
     """
     claim = claim if isinstance(claim, Entry) else entry_of(claim)
     item = _item(claim)
-    check_number("limit", limit, low=0, low_open=True)
+    check_number("limit", limit, low=0)
     check_flag("constant", constant)
     if sizes is not None and not constant:
         raise InputError("`constant` must be True with `sizes`; found False")
