@@ -201,10 +201,11 @@ class _Over:
         """Evaluate the claim at the middles of the worst boxes, and at simple numbers in them.
 
         Raises:
-            Broken: it is violated there.
+            Broken: it is violated there, and was not known to be false.
             _Larger: a ratio there is above the target.
         """
-        one = _tightest(self.claim, self.low.sizes, branching)
+        false = self.low.ratio > 1 + EXCESS
+        one = _tightest(self.claim, self.low.sizes, branching, false=false)
         if one is None or one.ratio <= self.low.ratio:
             return
         self.low = one
@@ -317,8 +318,14 @@ class _Over:
         }
 
 
-def _tightest(claim: Claim, sizes: Sizes, branching: Branching) -> Largest | None:
+def _tightest(claim: Claim, sizes: Sizes, branching: Branching, *, false: bool) -> Largest | None:
     """The largest ratio at some points of the worst boxes; None where nothing is known there.
+
+    Args:
+        claim: the claim.
+        sizes: of its instances.
+        branching: the boxes.
+        false: whether the claim is known to be false, so that it is asked by how much.
 
     Raises:
         Broken: the claim is violated at one.
@@ -339,7 +346,7 @@ def _tightest(claim: Claim, sizes: Sizes, branching: Branching) -> Largest | Non
     except Fault:
         return None
     instance, largest = plain(fields), ratio(claim.relation, sides)
-    if sides.violated:
+    if sides.violated and not false:
         where = ", ".join(f"{name} = {value}" for name, value in instance.items())
         raise Broken(f"the attempt at a proof broke the claim: {where:.200}", instance)
     if largest is None or largest <= 0:

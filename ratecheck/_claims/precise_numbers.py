@@ -23,8 +23,8 @@ from linsys.linalg.rounded import reach
 #: The class of high-precision numbers.
 _NUMBER: Any = type(precise([0.0])[0])
 _COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
-_OPERATIONS = [f"__{turned}{name}__" for name in ("add", "sub", "mul", "truediv", "mod")
-    for turned in ("", "r")]  # fmt: skip
+_ARITHMETIC = ("add", "sub", "mul", "truediv", "mod", "pow")
+_OPERATIONS = [f"__{turned}{name}__" for turned in ("", "r") for name in _ARITHMETIC]
 #: What mpmath continues to complex numbers; NumPy's ufuncs call the methods of these names.
 _CONTINUED = ("sqrt", "log", "log1p", "arccos", "__pow__")
 
@@ -65,7 +65,7 @@ def _is_nan_outside_its_domain(name: str) -> None:
     setattr(_NUMBER, name, real)
 
 
-for _name in (*_COMPARISONS, *_OPERATIONS, "__pow__", "__rpow__"):
+for _name in (*_COMPARISONS, *_OPERATIONS):
     _takes_decimals(_name)
 for _name in _COMPARISONS:
     _compares_as_numpy(_name)
